@@ -1,0 +1,164 @@
+//! Names of works and namespaces: what the columns can hold, and nothing else.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The name of a work: its identity in the database, in logs and in metrics.
+///
+/// One to [`WorkName::MAX_BYTES`] bytes, compared byte by byte, without control characters and without blanks at
+/// either end. The attribute macro refuses the same names while compiling.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkName(Arc<str>);
+
+impl WorkName {
+    /// The longest name, in bytes. A character may take up to four.
+    pub const MAX_BYTES: usize = 191;
+
+    /// Parses a name.
+    ///
+    /// # Errors
+    ///
+    /// [`NameError`] says which rule the text breaks.
+    ///
+    /// ```
+    /// use leader::{NameError, WorkName};
+    ///
+    /// assert_eq!(WorkName::new("outbox_relay").unwrap().as_str(), "outbox_relay");
+    /// assert_eq!(WorkName::new(" outbox"), Err(NameError::Padded));
+    /// ```
+    pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
+        let text = text.as_ref();
+        check(text, Self::MAX_BYTES)?;
+        Ok(Self(text.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for WorkName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for WorkName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for WorkName {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl std::borrow::Borrow<str> for WorkName {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+/// The deployment that replicas and names belong to, so that several can share one database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Namespace(Arc<str>);
+
+impl Namespace {
+    pub(crate) const MAX_BYTES: usize = 64;
+
+    pub(crate) fn new(text: &str) -> Result<Self, NameError> {
+        check(text, Self::MAX_BYTES)?;
+        Ok(Self(text.into()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Why a text is not a [`WorkName`] or a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// No character at all.
+    #[error("is empty")]
+    Empty,
+    /// Nothing but blanks.
+    #[error("is blank")]
+    Blank,
+    /// A blank at the beginning or the end.
+    #[error("begins or ends with a blank")]
+    Padded,
+    /// A control character, NUL among them.
+    #[error("contains a control character")]
+    Control,
+    /// More bytes than the column holds.
+    #[error("has {bytes} bytes, and at most {max} fit")]
+    TooLong {
+        /// The length of the text in bytes.
+        bytes: usize,
+        /// The longest text allowed in bytes.
+        max: usize,
+    },
+}
+
+/// The rule that the compiler (`leader-macros`), the start and the columns share.
+fn check(text: &str, max: usize) -> Result<(), NameError> {
+    if text.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if text.chars().all(char::is_whitespace) {
+        return Err(NameError::Blank);
+    }
+    if text.starts_with(char::is_whitespace) || text.ends_with(char::is_whitespace) {
+        return Err(NameError::Padded);
+    }
+    if text.chars().any(char::is_control) {
+        return Err(NameError::Control);
+    }
+    if text.len() > max {
+        return Err(NameError::TooLong {
+            bytes: text.len(),
+            max,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_column_decides_what_a_name_is() {
+        let long = |bytes: usize| "n".repeat(bytes);
+        let wide = |characters: usize| "\u{1f980}".repeat(characters);
+        for good in [
+            "a".into(),
+            "event consumer".into(),
+            "Job".into(),
+            "größe/ä".into(),
+            long(190),
+            long(191),
+            wide(47),
+        ] {
+            assert_eq!(WorkName::new(&good).map(|name| name.to_string()), Ok(good));
+        }
+        for (bad, why) in [
+            (String::new(), NameError::Empty),
+            (" \t".into(), NameError::Blank),
+            ("\u{3000}".into(), NameError::Blank),
+            (" a".into(), NameError::Padded),
+            ("a\n".into(), NameError::Padded),
+            ("a\0b".into(), NameError::Control),
+            ("a\u{7f}b".into(), NameError::Control),
+            (long(192), NameError::TooLong { bytes: 192, max: 191 }),
+            (wide(48), NameError::TooLong { bytes: 192, max: 191 }),
+        ] {
+            assert_eq!(WorkName::new(&bad), Err(why), "{bad:?}");
+        }
+    }
+}
