@@ -10,7 +10,8 @@ fn works_of_a_library_are_registered() {
         registered(),
         [
             ("library_private", OnEnd::Return, 0),
-            ("library_public", OnEnd::Drop, 2)
+            ("library_public", OnEnd::Drop, 2),
+            ("library_written", OnEnd::Return, 1)
         ]
     );
 }

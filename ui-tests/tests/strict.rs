@@ -79,6 +79,19 @@ mod inner {
     }
 }
 
+/// Writes a work.
+macro_rules! written {
+    ($name:literal, $function:ident, $tenure:ty, $app:ty) => {
+        /// Written by a macro.
+        #[leader::work($name)]
+        pub async fn $function(tenure: $tenure, #[cfg(all())] State(app): $app) {
+            let _tenure = ready((tenure, app)).await;
+        }
+    };
+}
+
+written!("strict_written", written, Tenure, State<App>);
+
 /// Both are registered.
 #[test]
 fn the_expansion_is_clean() {
@@ -89,7 +102,8 @@ fn the_expansion_is_clean() {
         registered,
         [
             ("strict_private", OnEnd::Return, 0),
-            ("strict_public", OnEnd::Drop, 2)
+            ("strict_public", OnEnd::Drop, 2),
+            ("strict_written", OnEnd::Return, 1)
         ]
     );
 }

@@ -78,3 +78,16 @@ mod inner {
         let _tenure = ready(tenure).await;
     }
 }
+
+/// Writes a work.
+macro_rules! written {
+    ($name:literal, $function:ident, $tenure:ty, $app:ty) => {
+        /// Written by a macro.
+        #[boss::work($name , crate = boss)]
+        pub async fn $function(tenure: $tenure, #[cfg(all())] State(app): $app) {
+            let _tenure = ready((tenure, app)).await;
+        }
+    };
+}
+
+written!("library_written", written, Tenure, State<App>);
