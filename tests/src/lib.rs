@@ -1,1 +1,3 @@
+//! What the integration tests of `leader` stand on: real database servers, databases and replicas as processes.
 
+pub mod harness;

@@ -1,0 +1,425 @@
+//! One empty database per test, and what tests look at and break in it.
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::mysql::MySqlPoolOptions;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{AssertSqlSafe, MySqlPool, PgPool, SqlitePool};
+use tempfile::TempDir;
+
+use super::servers::Server;
+use super::slots::{self, Slot};
+
+/// The databases that carry a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// PostgreSQL.
+    Postgres,
+    /// MariaDB, or the MySQL of `LEADER_TEST_MYSQL_URL`.
+    MySql,
+    /// A SQLite file.
+    Sqlite,
+}
+
+impl Kind {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::Postgres, Self::MySql, Self::Sqlite];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Postgres => "PostgreSQL",
+            Self::MySql => "MariaDB",
+            Self::Sqlite => "SQLite",
+        })
+    }
+}
+
+/// An empty database, and with it a slot of the machine until it is dropped.
+#[derive(Debug)]
+pub struct TestDatabase {
+    /// What replicas are given.
+    pub url: String,
+    /// Where it is.
+    pub kind: Kind,
+    pool: Pool,
+    place: Place,
+    _slot: Option<Slot>,
+}
+
+#[derive(Debug)]
+enum Pool {
+    Postgres(PgPool),
+    MySql(MySqlPool),
+    Sqlite(SqlitePool),
+}
+
+#[derive(Debug)]
+enum Place {
+    Shared(&'static Server, String),
+    // The server goes, and the database with it.
+    Own,
+    File(TempDir),
+}
+
+/// A row of the table `ledger`, written by the replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerRow {
+    /// The work's name.
+    pub name: String,
+    /// The term it was written under.
+    pub term: i64,
+    /// The replica that wrote it.
+    pub instance: String,
+    /// Counts the rows of one process.
+    pub seq: i64,
+    /// When, by that replica's wall clock.
+    pub at_ms: i64,
+}
+
+/// A row of the table `leader_sessions`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRow {
+    /// Its id.
+    pub id: String,
+    /// The namespace it campaigns in.
+    pub namespace: String,
+    /// The replica it belongs to.
+    pub instance: String,
+    /// When it ends unless it is renewed, by the database's clock.
+    pub expires_at_ms: i64,
+}
+
+/// A row of the table `leader_names`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameRow {
+    /// The namespace of the name.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// Its present or last term.
+    pub term: i64,
+    /// The session that holds it or did so last.
+    pub session_id: Option<String>,
+}
+
+macro_rules! on_pool {
+    ($database:expr, $pool:ident => $do:expr) => {
+        match &$database.pool {
+            Pool::Postgres($pool) => $do,
+            Pool::MySql($pool) => $do,
+            Pool::Sqlite($pool) => $do,
+        }
+    };
+}
+
+impl TestDatabase {
+    /// An empty database on the shared server, or a new file.
+    ///
+    /// Waits until the machine has time for one more test. A test that needs a second database asks for a
+    /// [`sibling`](Self::sibling) of the first.
+    ///
+    /// # Panics
+    ///
+    /// When the server does not start or refuses.
+    pub async fn create(kind: Kind) -> Self {
+        let slot = slots::one().await;
+        Self::create_in(kind, Some(slot)).await
+    }
+
+    /// The same for a test that would disturb others: it has the machine to itself.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn create_alone(kind: Kind) -> Self {
+        let slot = slots::all().await;
+        Self::create_in(kind, Some(slot)).await
+    }
+
+    /// An empty database on a server of the test's own, which has the machine to itself.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn create_on_own_server(kind: Kind) -> (Self, Server) {
+        let slot = slots::all().await;
+        let server = Server::own(kind).await;
+        let name = server.create_database().await;
+        (Self::on(&server, &name, Place::Own, Some(slot)), server)
+    }
+
+    /// One more empty database of the same kind for the same test.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn sibling(&self) -> Self {
+        Self::create_in(self.kind, None).await
+    }
+
+    /// The pool for the administrator of a PostgreSQL database.
+    pub fn postgres(&self) -> Option<&PgPool> {
+        if let Pool::Postgres(pool) = &self.pool {
+            Some(pool)
+        } else {
+            None
+        }
+    }
+
+    /// The pool for the administrator of a MariaDB database.
+    pub fn mysql(&self) -> Option<&MySqlPool> {
+        if let Pool::MySql(pool) = &self.pool {
+            Some(pool)
+        } else {
+            None
+        }
+    }
+
+    /// A pool for the SQLite file.
+    pub fn sqlite(&self) -> Option<&SqlitePool> {
+        if let Pool::Sqlite(pool) = &self.pool {
+            Some(pool)
+        } else {
+            None
+        }
+    }
+
+    /// Runs statements as the administrator and returns how many rows they changed.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn execute(&self, statements: &str) -> u64 {
+        let result = on_pool!(self, pool => {
+            sqlx::raw_sql(AssertSqlSafe(statements)).execute(pool).await.map(|done| done.rows_affected())
+        });
+        result.unwrap_or_else(|error| panic!("`{statements}` on {}: {error}", self.kind))
+    }
+
+    /// Asks for one number as the administrator.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses, or the answer is no number.
+    pub async fn number(&self, query: &str) -> i64 {
+        let result = self.try_number(query).await;
+        result.unwrap_or_else(|error| panic!("`{query}` on {}: {error}", self.kind))
+    }
+
+    /// Asks for one number as the administrator, on a server that may be down.
+    ///
+    /// # Errors
+    ///
+    /// What the database or the connection to it says.
+    pub async fn try_number(&self, query: &str) -> sqlx::Result<i64> {
+        on_pool!(self, pool => {
+            sqlx::query_scalar(AssertSqlSafe(query)).persistent(false).fetch_one(pool).await
+        })
+    }
+
+    /// The ledger in the order of its commits, which is that of its ids: the fence lets one replica write at a time.
+    /// Empty before the first replica made the table.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn ledger(&self) -> Vec<LedgerRow> {
+        if !self.has_table("ledger").await {
+            return Vec::new();
+        }
+        let rows = on_pool!(self, pool => {
+            sqlx::query_as("SELECT name, term, instance, seq, at_ms FROM ledger ORDER BY id").fetch_all(pool).await
+        });
+        let rows: Vec<(String, i64, String, i64, i64)> = rows.expect("the ledger can be read");
+        rows.into_iter()
+            .map(|(name, term, instance, seq, at_ms)| LedgerRow {
+                name,
+                term,
+                instance,
+                seq,
+                at_ms,
+            })
+            .collect()
+    }
+
+    /// Every session.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn sessions(&self) -> Vec<SessionRow> {
+        const ANY: &str = "SELECT id, namespace, instance, expires_at_ms FROM leader_sessions";
+        const MYSQL: &str = "SELECT id, CONVERT(namespace USING utf8mb4) AS namespace, instance, expires_at_ms \
+                             FROM leader_sessions";
+        let rows = match &self.pool {
+            Pool::Postgres(pool) => sqlx::query_as(ANY).fetch_all(pool).await,
+            Pool::MySql(pool) => sqlx::query_as(MYSQL).fetch_all(pool).await,
+            Pool::Sqlite(pool) => sqlx::query_as(ANY).fetch_all(pool).await,
+        };
+        let rows: Vec<(String, String, String, i64)> = rows.expect("the sessions can be read");
+        let row = |(id, namespace, instance, expires_at_ms)| SessionRow {
+            id,
+            namespace,
+            instance,
+            expires_at_ms,
+        };
+        rows.into_iter().map(row).collect()
+    }
+
+    /// Every name.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn names(&self) -> Vec<NameRow> {
+        const ANY: &str =
+            "SELECT namespace, name, term, session_id FROM leader_names ORDER BY namespace, name";
+        const MYSQL: &str = "SELECT CONVERT(namespace USING utf8mb4) AS namespace, CONVERT(name USING utf8mb4) AS name, \
+                             term, session_id FROM leader_names ORDER BY namespace, name";
+        let rows = match &self.pool {
+            Pool::Postgres(pool) => sqlx::query_as(ANY).fetch_all(pool).await,
+            Pool::MySql(pool) => sqlx::query_as(MYSQL).fetch_all(pool).await,
+            Pool::Sqlite(pool) => sqlx::query_as(ANY).fetch_all(pool).await,
+        };
+        let rows: Vec<(String, String, i64, Option<String>)> = rows.expect("the names can be read");
+        rows.into_iter()
+            .map(|(namespace, name, term, session_id)| NameRow {
+                namespace,
+                name,
+                term,
+                session_id,
+            })
+            .collect()
+    }
+
+    /// Deletes every session by hand, and returns how many there were.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn delete_all_sessions(&self) -> u64 {
+        self.execute("DELETE FROM leader_sessions").await
+    }
+
+    /// Deletes the sessions of one replica by hand, and returns how many there were.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn delete_sessions_of(&self, instance: &str) -> u64 {
+        assert!(
+            !instance.contains('\''),
+            "an instance that needs no quoting"
+        );
+        self.execute(&format!(
+            "DELETE FROM leader_sessions WHERE instance = '{instance}'"
+        ))
+        .await
+    }
+
+    /// How many transactions are open and idle, those of replicas that hold one while they do something else. Always 0
+    /// on SQLite, which does not tell.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn idle_transactions(&self) -> i64 {
+        let query = match self.kind {
+            Kind::Postgres => {
+                "SELECT count(*) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
+            }
+            Kind::MySql => {
+                "SELECT count(*) FROM information_schema.innodb_trx t \
+                 JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
+                 WHERE p.db = database() AND p.command = 'Sleep'"
+            }
+            Kind::Sqlite => return 0,
+        };
+        self.number(query).await
+    }
+
+    async fn has_table(&self, table: &str) -> bool {
+        let query = match self.kind {
+            Kind::Postgres => format!("SELECT count(to_regclass('{table}'))"),
+            Kind::MySql => format!(
+                "SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name = '{table}'"
+            ),
+            Kind::Sqlite => format!("SELECT count(*) FROM sqlite_master WHERE name = '{table}'"),
+        };
+        self.number(&query).await > 0
+    }
+
+    async fn create_in(kind: Kind, slot: Option<Slot>) -> Self {
+        if kind == Kind::Sqlite {
+            return Self::in_file(slot);
+        }
+        let server = Server::shared(kind).await;
+        let name = server.create_database().await;
+        Self::on(server, &name, Place::Shared(server, name.clone()), slot)
+    }
+
+    fn on(server: &Server, name: &str, place: Place, slot: Option<Slot>) -> Self {
+        let url = server.admin_url(name);
+        let pool = if server.kind() == Kind::Postgres {
+            PgPoolOptions::new()
+                .max_connections(2)
+                .acquire_timeout(PATIENCE)
+                .connect_lazy(&url)
+                .map(Pool::Postgres)
+        } else {
+            MySqlPoolOptions::new()
+                .max_connections(2)
+                .acquire_timeout(PATIENCE)
+                .connect_lazy(&url)
+                .map(Pool::MySql)
+        };
+        Self {
+            url: server.url(name),
+            kind: server.kind(),
+            pool: pool.expect("a good URL"),
+            place,
+            _slot: slot,
+        }
+    }
+
+    fn in_file(slot: Option<Slot>) -> Self {
+        let directory = tempfile::Builder::new()
+            .prefix("leader-sqlite-")
+            .tempdir()
+            .expect("a directory to write in");
+        let file = directory.path().join("test.db");
+        let options = SqliteConnectOptions::new()
+            .filename(&file)
+            .create_if_missing(true)
+            .busy_timeout(PATIENCE);
+        Self {
+            url: format!("sqlite://{}?mode=rwc", file.display()),
+            kind: Kind::Sqlite,
+            pool: Pool::Sqlite(
+                SqlitePoolOptions::new()
+                    .max_connections(1)
+                    .connect_lazy_with(options),
+            ),
+            place: Place::File(directory),
+            _slot: slot,
+        }
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        match &self.place {
+            Place::Shared(server, name) => server.drop_database(name),
+            Place::Own => {}
+            Place::File(directory) => debug_assert!(directory.path().exists(), "it goes with this"),
+        }
+    }
+}
+
+/// For a busy machine: nothing that a test measures.
+const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,0 +1,61 @@
+//! Throw-away servers, one database per test, and replicas that tests may kill and freeze.
+//!
+//! ```no_run
+//! use leader_tests::harness::{Kind, Launch, TestDatabase};
+//!
+//! # async fn example(path_of_replica: &str) {
+//! let database = TestDatabase::create(Kind::Postgres).await;
+//! let replica = Launch::new(path_of_replica, &database.url).work("mail", "ledger").start();
+//! let elected = replica.wait("its election", |event| event.is("elected")).await;
+//! replica.kill();
+//! # }
+//! ```
+//!
+//! `path_of_replica` is `env!("CARGO_BIN_EXE_replica")` in a test target.
+
+pub mod database;
+pub mod replica;
+pub mod servers;
+
+mod slots;
+mod supervisor;
+
+pub use database::{Kind, TestDatabase};
+pub use replica::{Event, Launch, PATIENCE, Replica, first, timings};
+pub use servers::Server;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The machine's wall clock, the one that events are stamped with.
+///
+/// # Panics
+///
+/// When the clock shows a time before 1970.
+pub fn now_ms() -> i64 {
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("a clock past 1970");
+    i64::try_from(since_epoch.as_millis()).expect("a clock before the year 292278994")
+}
+
+/// Asks again and again until the answer is there, for what no event announces.
+///
+/// # Panics
+///
+/// When it is not there within `bound`.
+pub async fn eventually<T>(
+    what: &str,
+    bound: Duration,
+    mut ask: impl AsyncFnMut() -> Option<T>,
+) -> T {
+    let asking = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    };
+    let answer = tokio::time::timeout(bound, asking).await;
+    answer.unwrap_or_else(|_| panic!("waited {bound:?} in vain for {what}"))
+}

@@ -1,0 +1,355 @@
+//! The program `replica` as a child process: what it prints, and how it is broken.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Write as _};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use super::supervisor;
+
+/// How long a test waits for what must come, on the slowest of machines. Bounds of the promise are measured from the
+/// events' own times, not by this.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The timings of the tests, in about the proportions of the defaults.
+pub mod timings {
+    use std::time::Duration;
+
+    /// What `--timings` is given.
+    pub const FLAG: &str = "lease=3s,renew=400ms,deadline=2s,grace=700ms,margin=200ms,campaign=1s";
+    /// How long a renewal keeps a session alive.
+    pub const LEASE: Duration = Duration::from_secs(3);
+    /// From one renewal to the next.
+    pub const RENEW: Duration = Duration::from_millis(400);
+    /// How long work may run on after its lease was lost.
+    pub const GRACE: Duration = Duration::from_millis(700);
+    /// How long a replica stays away from a name after its own tenure.
+    pub const CAMPAIGN: Duration = Duration::from_secs(1);
+}
+
+/// A line that a replica printed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Event {
+    /// When, by the machine's wall clock.
+    pub at_ms: i64,
+    /// `started`, `elected`, `stepped_down`, `lost`, `overrun` or `stopped`.
+    pub event: String,
+    /// The work, if the event is about one.
+    pub name: Option<String>,
+    /// Its term.
+    pub term: Option<i64>,
+    /// The replica.
+    pub instance: String,
+    /// The tenure's trace.
+    pub trace_id: Option<String>,
+    /// Why the tenure ended.
+    pub reason: Option<String>,
+    /// What the work returned, or what went wrong.
+    pub error: Option<String>,
+}
+
+impl Event {
+    /// Whether it is an event of this kind.
+    pub fn is(&self, event: &str) -> bool {
+        self.event == event
+    }
+
+    /// Whether it is an event of this kind about this work.
+    pub fn is_of(&self, event: &str, name: &str) -> bool {
+        self.is(event) && self.name.as_deref() == Some(name)
+    }
+
+    /// The term of an event about a tenure.
+    ///
+    /// # Panics
+    ///
+    /// When the event has none.
+    pub fn term(&self) -> i64 {
+        self.term.unwrap_or_else(|| panic!("no term in {self:?}"))
+    }
+}
+
+/// How a replica is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl Launch {
+    /// A replica with the timings of the tests, and no work yet. `program` is `env!("CARGO_BIN_EXE_replica")`.
+    pub fn new(program: impl AsRef<Path>, database_url: &str) -> Self {
+        Self::bare(program)
+            .flag("--database-url", database_url)
+            .flag("--timings", timings::FLAG)
+    }
+
+    /// A replica with no flag at all.
+    pub fn bare(program: impl AsRef<Path>) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            arguments: Vec::new(),
+        }
+    }
+
+    /// One more work.
+    #[must_use]
+    pub fn work(self, name: &str, kind: &str) -> Self {
+        self.flag("--work", &format!("{name}={kind}"))
+    }
+
+    /// What the replica is called in its events and in the tables.
+    #[must_use]
+    pub fn instance(self, instance: &str) -> Self {
+        self.flag("--instance", instance)
+    }
+
+    /// The pace of its works.
+    #[must_use]
+    pub fn every(self, every: Duration) -> Self {
+        self.flag("--every", &every.as_millis().to_string())
+    }
+
+    /// Any other flag.
+    #[must_use]
+    pub fn flag(mut self, flag: &str, value: &str) -> Self {
+        self.arguments.extend([flag.to_owned(), value.to_owned()]);
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Panics
+    ///
+    /// When the program cannot be run.
+    pub fn start(&self) -> Replica {
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", self.program.display()));
+        supervisor::guard(child.id()).expect("the guard listens");
+        let said = Arc::new(Said::default());
+        let stdout = child.stdout.take().expect("a pipe");
+        let stderr = child.stderr.take().expect("a pipe");
+        on_lines(stdout, Arc::clone(&said), Said::hear);
+        on_lines(stderr, Arc::clone(&said), Said::note);
+        Replica {
+            pid: Pid::from_child(&child),
+            child: Mutex::new(child),
+            said,
+        }
+    }
+}
+
+/// A running replica. Killed when dropped.
+pub struct Replica {
+    pid: Pid,
+    child: Mutex<Child>,
+    said: Arc<Said>,
+}
+
+impl Replica {
+    /// What it printed so far.
+    pub fn events(&self) -> Vec<Event> {
+        lock(&self.said.events).clone()
+    }
+
+    /// What it logged last.
+    pub fn log(&self) -> String {
+        Vec::from(lock(&self.said.log).clone()).join("\n")
+    }
+
+    /// The first event that fits, printed already or to come.
+    ///
+    /// # Panics
+    ///
+    /// When none has come within [`PATIENCE`]: with all events and the last lines of the log.
+    pub async fn wait(&self, what: &str, fits: impl Fn(&Event) -> bool) -> Event {
+        first(&[self], what, fits).await.1
+    }
+
+    /// Asks it to stop (SIGTERM).
+    pub fn term(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Kills it (SIGKILL).
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Freezes it (SIGSTOP).
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Wakes it (SIGCONT).
+    pub fn cont(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Panics
+    ///
+    /// When the system does not tell.
+    pub fn exited(&self) -> Option<ExitStatus> {
+        lock(&self.child)
+            .try_wait()
+            .expect("a child of this process")
+    }
+
+    /// Waits for its end and returns the exit status, which is `None` when a signal ended it. All that it printed has
+    /// been read then.
+    ///
+    /// # Panics
+    ///
+    /// When it still runs after [`PATIENCE`].
+    pub async fn wait_exit(&self) -> Option<i32> {
+        let exited = async {
+            loop {
+                if let Some(status) = self.exited()
+                    && self.is_silent()
+                {
+                    return status.code();
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let code = tokio::time::timeout(PATIENCE, exited).await;
+        code.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for the end of {self}"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The lock keeps the process from being reaped, and its id from being given to another, in between.
+        let mut child = lock(&self.child);
+        if let Ok(None) = child.try_wait() {
+            kill_process(self.pid, signal).expect("a child of this process");
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        // Each of the two reading threads holds one until its pipe ends.
+        Arc::strong_count(&self.said) == 1
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        let mut child = lock(&self.child);
+        let _ = child.kill();
+        let _ = supervisor::forget(child.id());
+        let _ = child.wait();
+    }
+}
+
+impl fmt::Debug for Replica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replica")
+            .field("pid", &self.pid)
+            .finish_non_exhaustive()
+    }
+}
+
+/// All events and the last lines of the log.
+impl fmt::Display for Replica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "replica {}:", self.pid.as_raw_nonzero())?;
+        for event in self.events() {
+            writeln!(f, "    {event:?}")?;
+        }
+        for line in &*lock(&self.said.log) {
+            writeln!(f, "    | {line}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The first event of any of these replicas that fits, and the index of the replica.
+///
+/// # Panics
+///
+/// When none has come within [`PATIENCE`]: with all events and the last lines of the logs.
+pub async fn first(
+    replicas: &[&Replica],
+    what: &str,
+    fits: impl Fn(&Event) -> bool,
+) -> (usize, Event) {
+    let mut news = NEWS.subscribe();
+    let found = async {
+        loop {
+            news.mark_unchanged();
+            let found = replicas.iter().enumerate().filter_map(|(index, replica)| {
+                let events = lock(&replica.said.events);
+                events
+                    .iter()
+                    .find(|event| fits(event))
+                    .map(|event| (index, event.clone()))
+            });
+            if let Some(found) = found.min_by_key(|(_, event)| event.at_ms) {
+                return found;
+            }
+            news.changed().await.expect("the sender is never dropped");
+        }
+    };
+    let found = tokio::time::timeout(PATIENCE, found).await;
+    found.unwrap_or_else(|_| {
+        let mut all = String::new();
+        for replica in replicas {
+            let _ = write!(all, "\n{replica}");
+        }
+        panic!("waited {PATIENCE:?} in vain for {what}{all}")
+    })
+}
+
+/// What a replica has said.
+#[derive(Default)]
+struct Said {
+    events: Mutex<Vec<Event>>,
+    log: Mutex<VecDeque<String>>,
+}
+
+impl Said {
+    fn hear(&self, line: &str) {
+        match serde_json::from_str(line) {
+            Ok(event) => lock(&self.events).push(event),
+            Err(error) => self.note(&format!("not an event ({error}): {line}")),
+        }
+    }
+
+    fn note(&self, line: &str) {
+        let mut log = lock(&self.log);
+        if log.len() == 60 {
+            log.pop_front();
+        }
+        log.push_back(line.to_owned());
+    }
+}
+
+/// Rises with each line of any replica.
+static NEWS: LazyLock<watch::Sender<u64>> = LazyLock::new(|| watch::Sender::new(0));
+
+fn on_lines(pipe: impl std::io::Read + Send + 'static, said: Arc<Said>, take: fn(&Said, &str)) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).split(b'\n') {
+            let Ok(line) = line else { break };
+            take(&said, &String::from_utf8_lossy(&line));
+            NEWS.send_modify(|lines| *lines += 1);
+        }
+    });
+}
+
+/// A panic of a test while it holds one of these changes nothing about what is inside.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

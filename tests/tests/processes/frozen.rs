@@ -1,0 +1,80 @@
+//! A replica that is frozen inside a fenced transaction holds its successor up for a while, and then has lost.
+
+use std::time::Duration;
+
+use leader_tests::harness::database::LedgerRow;
+use leader_tests::harness::{Kind, PATIENCE, Replica, TestDatabase, eventually, now_ms, timings};
+
+use crate::{assert_in_order, assert_within, replica, scenarios, started, written};
+
+// On SQLite a frozen writer blocks every writer of the file.
+scenarios!(servers: its_transaction_never_commits);
+
+/// Design, I8.
+const LONGEST_TRANSACTION: Duration = Duration::from_secs(10);
+
+async fn its_transaction_never_commits(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let slow = replica(&database)
+        .work("mail", "slow-ledger")
+        .every(Duration::from_secs(1))
+        .instance("slow")
+        .start();
+    let elected = slow.wait("its election", |event| event.is("elected")).await;
+    written(&database, &elected).await;
+    let next = replica(&database)
+        .work("mail", "ledger")
+        .instance("next")
+        .start();
+    started(&next).await;
+
+    let frozen = freeze_inside_a_transaction(&database, &slow).await;
+    let successor = next
+        .wait("the successor", |event| event.is("elected"))
+        .await;
+    let bound = timings::LEASE + LONGEST_TRANSACTION;
+    assert_within(
+        bound,
+        frozen,
+        successor.at_ms,
+        &format!("from the freeze to the successor, {next}"),
+    );
+    written(&database, &successor).await;
+
+    let of_slow = async || -> Vec<LedgerRow> {
+        let ledger = database.ledger().await;
+        assert_in_order(&ledger);
+        ledger
+            .into_iter()
+            .filter(|row| row.instance == "slow")
+            .collect()
+    };
+    let before = of_slow().await;
+    slow.cont();
+    slow.wait("that it knows", |event| {
+        event.is("lost") || event.is("overrun")
+    })
+    .await;
+    if let Some(status) = slow.exited() {
+        assert_eq!(status.code(), Some(70), "{slow}");
+    }
+    // Time enough for the commit that it was about to make: the successor writes ten more rows.
+    let rows = database.ledger().await.len();
+    let more = async || (database.ledger().await.len() >= rows + 10).then_some(());
+    eventually("ten more rows", PATIENCE, more).await;
+    assert_eq!(of_slow().await, before, "a row of a tenure that was over");
+}
+
+/// Returns when it was frozen.
+async fn freeze_inside_a_transaction(database: &TestDatabase, slow: &Replica) -> i64 {
+    let frozen = async || {
+        let now = now_ms();
+        slow.stop();
+        if database.idle_transactions().await > 0 {
+            return Some(now);
+        }
+        slow.cont();
+        None
+    };
+    eventually("a moment inside a transaction", PATIENCE, frozen).await
+}
