@@ -290,8 +290,9 @@ impl Crew {
                 }
             }
             Command::ShutDown => {
-                tracing::info!("shutting down");
-                campaign.shut_down();
+                if campaign.shut_down() {
+                    tracing::info!("shutting down");
+                }
             }
         }
         self.duties.changed = true;

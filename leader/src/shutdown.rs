@@ -1,6 +1,7 @@
 //! SIGTERM and SIGINT: the first ends gracefully, a second one at once.
 
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
@@ -51,21 +52,29 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::low_level::{emulate_default_handler, signal_name};
 
+    /// A terminal, a wrapper and a process group can each deliver what a person sent once.
+    const ONCE: Duration = Duration::from_millis(50);
+
     let mut incoming = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
     let signals = Signals::default();
     let (first, over, keeper) = (signals.first.clone(), signals.over.clone(), Arc::clone(&signals.keeper));
     std::thread::Builder::new()
         .name("leader-signals".to_owned())
         .spawn(move || {
+            let mut begun: Option<Instant> = None;
             for signal in incoming.forever() {
                 let name = signal_name(signal).unwrap_or("a signal");
                 if over.is_cancelled() {
                     // It does not return for signals whose default is to end the process, and these two are.
                     let _ = emulate_default_handler(signal);
-                } else if first.is_cancelled() {
+                } else if let Some(begun) = begun {
+                    if begun.elapsed() < ONCE {
+                        continue;
+                    }
                     tracing::warn!("{name} for the second time: exiting at once");
                     crate::exit::at_once(128 + signal);
                 } else {
+                    begun = Some(Instant::now());
                     tracing::info!("{name}: ending gracefully; a second signal exits at once");
                     if let Some(keeper) = keeper.get() {
                         let _ = keeper.send(Command::ShutDown);

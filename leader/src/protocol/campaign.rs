@@ -369,10 +369,10 @@ impl Campaign {
         self.expire(now);
     }
 
-    /// Asks every work to end; once all have, the session is closed.
-    pub(crate) fn shut_down(&mut self) {
+    /// Asks every work to end; once all have, the session is closed. Whether that is news.
+    pub(crate) fn shut_down(&mut self) -> bool {
         if self.shutdown.is_some() {
-            return;
+            return false;
         }
         self.shutdown = Some(Shutdown { close_by: None });
         self.plan = Plan::default();
@@ -380,6 +380,7 @@ impl Campaign {
         for name in names {
             self.tell(&name, Ending::ShuttingDown);
         }
+        true
     }
 
     /// A hint that a name may be free.
