@@ -434,12 +434,14 @@ impl Running {
     ///
     /// Cancel safe.
     pub async fn failed(&self) -> Error {
-        self.finished.cancelled().await;
-        if self.cleanly.is_cancelled() {
+        if self.pulse.is_some() {
+            self.finished.cancelled().await;
+            if !self.cleanly.is_cancelled() {
+                return Error::Stopped;
+            }
             // Shut down by somebody else, who has been told how that went.
-            std::future::pending::<()>().await;
         }
-        Error::Stopped
+        std::future::pending().await
     }
 
     fn outcome(&self) -> Result<(), Error> {

@@ -72,7 +72,7 @@ impl Timings {
             ("release", self.release),
         ] {
             if value < Duration::from_millis(1) {
-                return Err(TimingsError(format!("`{name}` is {value:?}; give it at least 1ms")));
+                return Err(TimingsError(format!("`{name}` is {value:?}; none may be zero, give it at least 1ms")));
             }
             if value > LONGEST {
                 return Err(TimingsError(format!("`{name}` is {value:?}; give it at most a day")));
