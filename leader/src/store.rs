@@ -135,6 +135,11 @@ impl StoreError {
         }
     }
 
+    /// Whether the statement did nothing and can be sent again at once.
+    pub fn is_transient(&self) -> bool {
+        self.cause == Cause::Transient
+    }
+
     /// A database whose kind or version cannot carry leases.
     pub(crate) fn unfit(why: impl Into<String>) -> Self {
         let why = why.into();
