@@ -28,10 +28,13 @@ pub(crate) enum Kind {
 impl Database {
     /// Reads the URL, if it is one. `works` are those that need a lease, for the message.
     pub(crate) fn resolve(self, works: &str) -> Result<Self, Error> {
-        let Kind::Url(url) = self.0 else { return Ok(self) };
+        let Kind::Url(url) = self.0 else {
+            return Ok(self);
+        };
         let Some((scheme, _)) = url.split_once(':') else {
             return Err(Error::Config(
-                "the database URL has no scheme; write `postgres://…`, `mysql://…` or `sqlite://…`".to_owned(),
+                "the database URL has no scheme; write `postgres://…`, `mysql://…` or `sqlite://…`"
+                    .to_owned(),
             ));
         };
         match scheme {
@@ -51,19 +54,29 @@ impl Database {
             #[cfg(feature = "postgres")]
             Kind::Postgres(options) => format!(
                 "PostgreSQL at {}:{}/{}",
-                options.get_socket().map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string()),
+                options.get_socket().map_or_else(
+                    || options.get_host().to_owned(),
+                    |path| path.display().to_string()
+                ),
                 options.get_port(),
-                options.get_database().unwrap_or_else(|| options.get_username()),
+                options
+                    .get_database()
+                    .unwrap_or_else(|| options.get_username()),
             ),
             #[cfg(feature = "mysql")]
             Kind::MySql(options) => format!(
                 "MySQL or MariaDB at {}:{}/{}",
-                options.get_socket().map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string()),
+                options.get_socket().map_or_else(
+                    || options.get_host().to_owned(),
+                    |path| path.display().to_string()
+                ),
                 options.get_port(),
                 options.get_database().unwrap_or_default(),
             ),
             #[cfg(feature = "sqlite")]
-            Kind::Sqlite(options) => format!("the SQLite file {}", options.get_filename().display()),
+            Kind::Sqlite(options) => {
+                format!("the SQLite file {}", options.get_filename().display())
+            }
             #[cfg(any(test, feature = "test-util"))]
             Kind::Memory(_) => "the database in memory".to_owned(),
         }
@@ -71,15 +84,23 @@ impl Database {
 
     pub(crate) fn open(self, scope: Scope) -> Result<AnyStore, Error> {
         match self.0 {
-            Kind::Url(url) => Err(Error::Config(format!("the database URL was not read: {url}"))),
+            Kind::Url(url) => Err(Error::Config(format!(
+                "the database URL was not read: {url}"
+            ))),
             #[cfg(feature = "postgres")]
-            Kind::Postgres(options) => Ok(AnyStore::Postgres(store::postgres::Postgres::new(*options, scope))),
+            Kind::Postgres(options) => Ok(AnyStore::Postgres(store::postgres::Postgres::new(
+                *options, scope,
+            ))),
             #[cfg(feature = "mysql")]
             Kind::MySql(options) => Ok(AnyStore::MySql(store::mysql::MySql::new(*options, scope))),
             #[cfg(feature = "sqlite")]
-            Kind::Sqlite(options) => Ok(AnyStore::Sqlite(Box::new(store::sqlite::Sqlite::new(*options, scope)))),
+            Kind::Sqlite(options) => Ok(AnyStore::Sqlite(Box::new(store::sqlite::Sqlite::new(
+                *options, scope,
+            )))),
             #[cfg(any(test, feature = "test-util"))]
-            Kind::Memory(memory) => Ok(AnyStore::Memory(store::memory::MemoryStore::new(memory, scope))),
+            Kind::Memory(memory) => Ok(AnyStore::Memory(store::memory::MemoryStore::new(
+                memory, scope,
+            ))),
         }
     }
 }
@@ -107,7 +128,12 @@ macro_rules! read {
     };
 }
 
-read!(postgres, "postgres", sqlx::postgres::PgConnectOptions, Postgres);
+read!(
+    postgres,
+    "postgres",
+    sqlx::postgres::PgConnectOptions,
+    Postgres
+);
 read!(mysql, "mysql", sqlx::mysql::MySqlConnectOptions, MySql);
 read!(sqlite, "sqlite", sqlx::sqlite::SqliteConnectOptions, Sqlite);
 
@@ -154,9 +180,24 @@ macro_rules! from_sqlx {
     };
 }
 
-from_sqlx!("postgres", sqlx::Postgres, sqlx::postgres::PgConnectOptions, Postgres);
-from_sqlx!("mysql", sqlx::MySql, sqlx::mysql::MySqlConnectOptions, MySql);
-from_sqlx!("sqlite", sqlx::Sqlite, sqlx::sqlite::SqliteConnectOptions, Sqlite);
+from_sqlx!(
+    "postgres",
+    sqlx::Postgres,
+    sqlx::postgres::PgConnectOptions,
+    Postgres
+);
+from_sqlx!(
+    "mysql",
+    sqlx::MySql,
+    sqlx::mysql::MySqlConnectOptions,
+    MySql
+);
+from_sqlx!(
+    "sqlite",
+    sqlx::Sqlite,
+    sqlx::sqlite::SqliteConnectOptions,
+    Sqlite
+);
 
 #[cfg(any(test, feature = "test-util"))]
 impl From<store::memory::Memory> for Database {

@@ -134,7 +134,11 @@ impl Builder {
         R::Output: Outcome,
     {
         let start = Arc::new(move |tenure| Work::new(work(tenure)));
-        self.works.push(Candidate::from_builder(name.into(), Location::caller(), start));
+        self.works.push(Candidate::from_builder(
+            name.into(),
+            Location::caller(),
+            start,
+        ));
         self
     }
 
@@ -216,7 +220,10 @@ impl Builder {
         timings.validate()?;
         let namespace = Namespace::new(&namespace)
             .map_err(|why| Error::Config(format!("the namespace {namespace:?} {why}")))?;
-        let annotated = WORKS.iter().filter(|_| annotated).map(Candidate::from_macro);
+        let annotated = WORKS
+            .iter()
+            .filter(|_| annotated)
+            .map(Candidate::from_macro);
         let candidates = annotated.chain(works).collect();
         let works = registry::check(candidates, &states, &wishes).map_err(Error::Registration)?;
         let instance: Arc<str> = instance.unwrap_or_else(default_instance).into();
@@ -273,11 +280,24 @@ impl Builder {
         };
         let store = database.open(scope)?;
         let clock = store.clock();
-        let watchdog = Watchdog::new(clock.clone(), timings.margin, Arc::clone(&reporter), on_overrun);
+        let watchdog = Watchdog::new(
+            clock.clone(),
+            timings.margin,
+            Arc::clone(&reporter),
+            on_overrun,
+        );
         let pulse = Arc::new(Trust::new(clock.now(), clock.clone(), timings));
         running.pulse = Some(Arc::clone(&pulse));
         let names: Vec<&str> = works.keys().map(WorkName::as_str).take(8).collect();
-        let starting = format!("{}{}", names.join(", "), if works.len() > names.len() { ", …" } else { "" });
+        let starting = format!(
+            "{}{}",
+            names.join(", "),
+            if works.len() > names.len() {
+                ", …"
+            } else {
+                ""
+            }
+        );
         let count = works.len();
 
         let crew = Crew {
@@ -320,7 +340,8 @@ impl Builder {
     ///
     /// Those of [`start`](Self::start), [`Running::failed`] and [`Running::shutdown`].
     pub async fn run(self) -> Result<(), Error> {
-        let signals = shutdown::listen().map_err(|error| Error::Config(format!("cannot listen for signals: {error}")))?;
+        let signals = shutdown::listen()
+            .map_err(|error| Error::Config(format!("cannot listen for signals: {error}")))?;
         let running = tokio::select! {
             biased;
             () = signals.first() => return Ok(()),
@@ -419,10 +440,17 @@ impl Running {
             self.finished.cancelled().await;
             return self.outcome();
         };
-        if tokio::time::timeout(within, self.finished.cancelled()).await.is_ok() {
+        if tokio::time::timeout(within, self.finished.cancelled())
+            .await
+            .is_ok()
+        {
             return self.outcome();
         }
-        let running = self.status().works.into_iter().filter(|work| work.role != Role::Standby);
+        let running = self
+            .status()
+            .works
+            .into_iter()
+            .filter(|work| work.role != Role::Standby);
         Err(Error::Shutdown {
             works: running.map(|work| work.name).collect(),
             within,
@@ -445,7 +473,11 @@ impl Running {
     }
 
     fn outcome(&self) -> Result<(), Error> {
-        if self.cleanly.is_cancelled() { Ok(()) } else { Err(Error::Stopped) }
+        if self.cleanly.is_cancelled() {
+            Ok(())
+        } else {
+            Err(Error::Stopped)
+        }
     }
 }
 
@@ -457,13 +489,18 @@ impl Drop for Running {
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("status", &*self.statuses.borrow()).finish_non_exhaustive()
+        f.debug_struct("Running")
+            .field("status", &*self.statuses.borrow())
+            .finish_non_exhaustive()
     }
 }
 
 /// Starts a keeper and its watchdog: on threads and a runtime of their own, or on the runtime of a test, whose clock may
 /// be paused.
-fn spawn(keeper: Keeper<AnyStore>, ready: oneshot::Sender<Result<(), Error>>) -> std::io::Result<()> {
+fn spawn(
+    keeper: Keeper<AnyStore>,
+    ready: oneshot::Sender<Result<(), Error>>,
+) -> std::io::Result<()> {
     #[cfg(any(test, feature = "test-util"))]
     if keeper.store.is_simulated() {
         let watchdog = keeper.crew.watchdog.clone();
@@ -475,7 +512,9 @@ fn spawn(keeper: Keeper<AnyStore>, ready: oneshot::Sender<Result<(), Error>>) ->
         });
         return Ok(());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     keeper.crew.watchdog.spawn_thread()?;
     std::thread::Builder::new()
         .name("leader-keeper".to_owned())
@@ -507,5 +546,9 @@ fn default_instance() -> String {
 fn column(instance: &str) -> String {
     const LONGEST: usize = 255;
 
-    instance.chars().filter(|c| !c.is_control()).take(LONGEST).collect()
+    instance
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(LONGEST)
+        .collect()
 }

@@ -31,11 +31,16 @@ use crate::watchdog::Watchdog;
 /// What works and people tell the keeper.
 pub(crate) enum Command {
     /// The work of a tenure is gone.
-    Ended { name: WorkName, term: Term },
+    Ended {
+        name: WorkName,
+        term: Term,
+    },
     /// A tenure noticed that its deadline has passed.
     Overdue,
     /// A tenure asks the database whether it goes on.
-    Confirm { reply: oneshot::Sender<()> },
+    Confirm {
+        reply: oneshot::Sender<()>,
+    },
     StepDown {
         name: String,
         reply: oneshot::Sender<Result<(), Error>>,
@@ -64,9 +69,18 @@ impl<S: Store> Keeper<S> {
                 return;
             }
         };
-        let companion = self.store.companion().map(|task| AbortOnDrop(tokio::spawn(task)));
+        let companion = self
+            .store
+            .companion()
+            .map(|task| AbortOnDrop(tokio::spawn(task)));
         let names: Vec<WorkName> = self.crew.works.keys().cloned().collect();
-        let mut campaign = Campaign::new(self.crew.timings, names, session, crate::random::generator(), fresh_id);
+        let mut campaign = Campaign::new(
+            self.crew.timings,
+            names,
+            session,
+            crate::random::generator(),
+            fresh_id,
+        );
         self.crew.publish(&campaign);
         self.crew.reporter.report_replica(EventKind::Started);
         if ready.send(Ok(())).is_err() {
@@ -172,7 +186,11 @@ impl<S: Store> Keeper<S> {
 }
 
 /// Runs one statement, again as long as it fails in passing. Whoever drops it bounds it.
-async fn perform<S: Store>(store: &mut S, request: &Request, create: bool) -> Result<Reply, StoreError> {
+async fn perform<S: Store>(
+    store: &mut S,
+    request: &Request,
+    create: bool,
+) -> Result<Reply, StoreError> {
     const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
     let mut pause = Duration::from_millis(5);
@@ -188,7 +206,11 @@ async fn perform<S: Store>(store: &mut S, request: &Request, create: bool) -> Re
     }
 }
 
-async fn perform_once<S: Store>(store: &mut S, request: &Request, create: bool) -> Result<Reply, StoreError> {
+async fn perform_once<S: Store>(
+    store: &mut S,
+    request: &Request,
+    create: bool,
+) -> Result<Reply, StoreError> {
     Ok(match request {
         Request::Prepare => {
             store.prepare(create).await?;
@@ -350,14 +372,18 @@ impl Crew {
             }
         }
         let now = SystemTime::now();
-        self.status.send_modify(|status| status.last_renewal = Some(now));
+        self.status
+            .send_modify(|status| status.last_renewal = Some(now));
     }
 
     fn elected(&mut self, name: WorkName, term: Term, session: SessionId) {
         let (Some(work), Some((known, trust))) = (self.works.get(&name), &self.duties.trust) else {
             return;
         };
-        debug_assert_eq!(*known, session, "a claim is answered under the session that made it");
+        debug_assert_eq!(
+            *known, session,
+            "a claim is answered under the session that made it"
+        );
         let tenure = Tenure::new(Founding {
             name: name.clone(),
             term,
@@ -390,7 +416,12 @@ impl Crew {
 
     fn end(&mut self, name: &WorkName, term: Term, ending: Ending) {
         self.duties.changed = true;
-        let Some(running) = self.duties.running.get(name).filter(|running| running.tenure.term() == term) else {
+        let Some(running) = self
+            .duties
+            .running
+            .get(name)
+            .filter(|running| running.tenure.term() == term)
+        else {
             return;
         };
         tracing::debug!(%name, %term, reason = %ending, "the work is told to end");

@@ -155,8 +155,20 @@ mod tests {
             ("a\n".into(), NameError::Padded),
             ("a\0b".into(), NameError::Control),
             ("a\u{7f}b".into(), NameError::Control),
-            (long(192), NameError::TooLong { bytes: 192, max: 191 }),
-            (wide(48), NameError::TooLong { bytes: 192, max: 191 }),
+            (
+                long(192),
+                NameError::TooLong {
+                    bytes: 192,
+                    max: 191,
+                },
+            ),
+            (
+                wide(48),
+                NameError::TooLong {
+                    bytes: 192,
+                    max: 191,
+                },
+            ),
         ] {
             assert_eq!(WorkName::new(&bad), Err(why), "{bad:?}");
         }

@@ -145,7 +145,10 @@ pub(crate) fn check(
                 asked_by: "expect",
             });
         }
-        for (name, places) in places.iter().filter(|(name, _)| !expected.contains(name.as_str())) {
+        for (name, places) in places
+            .iter()
+            .filter(|(name, _)| !expected.contains(name.as_str()))
+        {
             faults.push(Fault::NotExpected {
                 name: name.clone(),
                 place: places[0],
@@ -319,7 +322,9 @@ mod tests {
             candidate(" bad", 3, Vec::new()),
             candidate("a", 5, vec![<crate::State<String>>::need()]),
         ];
-        let faults = check(candidates, &States::default(), &wishes).map(drop).unwrap_err();
+        let faults = check(candidates, &States::default(), &wishes)
+            .map(drop)
+            .unwrap_err();
         let lines: Vec<String> = faults.iter().map(Fault::to_string).collect();
         assert_eq!(
             lines,
@@ -336,14 +341,29 @@ mod tests {
 
     #[test]
     fn a_replica_campaigns_for_what_it_may_lead() {
-        let candidates = || vec![candidate("a", 1, vec![]), candidate("b", 2, vec![]), candidate("c", 3, vec![])];
+        let candidates = || {
+            vec![
+                candidate("a", 1, vec![]),
+                candidate("b", 2, vec![]),
+                candidate("c", 3, vec![]),
+            ]
+        };
         let names = |wishes: &Wishes| -> Vec<String> {
-            let works = check(candidates(), &States::default(), wishes).map_err(|_| ()).unwrap();
+            let works = check(candidates(), &States::default(), wishes)
+                .map_err(|_| ())
+                .unwrap();
             works.keys().map(ToString::to_string).collect()
         };
         assert_eq!(names(&Wishes::default()), ["a", "b", "c"]);
         let only = Some(vec!["a".to_owned(), "b".to_owned()]);
         let except = vec!["b".to_owned()];
-        assert_eq!(names(&Wishes { only, except, ..Wishes::default() }), ["a"]);
+        assert_eq!(
+            names(&Wishes {
+                only,
+                except,
+                ..Wishes::default()
+            }),
+            ["a"]
+        );
     }
 }

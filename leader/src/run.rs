@@ -147,7 +147,10 @@ fn judge(tenure: &Tenure, ending: Option<Ending>, outcome: &Outcome) -> Event {
             event.error = Some(error);
         }
         Outcome::Panicked(panic) => {
-            let backtrace = panic.site.as_ref().map(|site| tracing::field::display(&site.backtrace));
+            let backtrace = panic
+                .site
+                .as_ref()
+                .map(|site| tracing::field::display(&site.backtrace));
             tracing::error!(reason, error = %panic, backtrace, "stepped down after a panic");
             event.error = Some(panic.to_string());
         }

@@ -57,7 +57,11 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
 
     let mut incoming = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
     let signals = Signals::default();
-    let (first, over, keeper) = (signals.first.clone(), signals.over.clone(), Arc::clone(&signals.keeper));
+    let (first, over, keeper) = (
+        signals.first.clone(),
+        signals.over.clone(),
+        Arc::clone(&signals.keeper),
+    );
     std::thread::Builder::new()
         .name("leader-signals".to_owned())
         .spawn(move || {

@@ -74,8 +74,15 @@ impl<T: Clone + Send + Sync + 'static> FromStates for State<T> {
     }
 
     fn from_states(states: &States) -> Self {
-        let value = states.0.get(&TypeId::of::<T>()).and_then(|state| state.downcast_ref::<T>());
+        let value = states
+            .0
+            .get(&TypeId::of::<T>())
+            .and_then(|state| state.downcast_ref::<T>());
         // The registry has refused to start works whose states are missing.
-        Self(value.expect("every needed state was checked at start").clone())
+        Self(
+            value
+                .expect("every needed state was checked at start")
+                .clone(),
+        )
     }
 }

@@ -84,7 +84,8 @@ impl Trust {
 
     pub(crate) fn renewed(&self, good: Moment) {
         let nanos = good.since(Moment::after_origin(Duration::ZERO)).as_nanos();
-        self.good.fetch_max(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.good
+            .fetch_max(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn good(&self) -> Moment {
@@ -304,7 +305,11 @@ impl Tenure {
     pub(crate) fn exit_at(&self) -> Moment {
         let trust = &self.0.trust;
         let deadline = trust.deadline();
-        let loss = self.0.lost.get().map_or(deadline, |lost| deadline.min(*lost));
+        let loss = self
+            .0
+            .lost
+            .get()
+            .map_or(deadline, |lost| deadline.min(*lost));
         (loss + trust.timings.grace).min(trust.last_exit())
     }
 

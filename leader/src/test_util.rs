@@ -93,8 +93,8 @@ pub fn store(
     instance: &str,
     lease: Duration,
 ) -> Result<AnyStore, Error> {
-    let namespace =
-        Namespace::new(namespace).map_err(|why| Error::Config(format!("the namespace {namespace:?} {why}")))?;
+    let namespace = Namespace::new(namespace)
+        .map_err(|why| Error::Config(format!("the namespace {namespace:?} {why}")))?;
     database.into().resolve("the test needs")?.open(Scope {
         namespace,
         instance: instance.to_owned(),

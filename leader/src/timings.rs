@@ -72,16 +72,22 @@ impl Timings {
             ("release", self.release),
         ] {
             if value < Duration::from_millis(1) {
-                return Err(TimingsError(format!("`{name}` is {value:?}; none may be zero, give it at least 1ms")));
+                return Err(TimingsError(format!(
+                    "`{name}` is {value:?}; none may be zero, give it at least 1ms"
+                )));
             }
             if value > LONGEST {
-                return Err(TimingsError(format!("`{name}` is {value:?}; give it at most a day")));
+                return Err(TimingsError(format!(
+                    "`{name}` is {value:?}; give it at most a day"
+                )));
             }
         }
         if self.renew + self.attempt() > self.deadline {
             return Err(TimingsError(format!(
                 "`renew + attempt <= deadline` is broken: {:?} + {:?} > {:?}; a renewal that fails once must leave time for another",
-                self.renew, self.attempt(), self.deadline
+                self.renew,
+                self.attempt(),
+                self.deadline
             )));
         }
         if self.deadline + self.margin >= self.lease {
@@ -124,12 +130,48 @@ mod tests {
         assert_eq!(defaults.validate(), Ok(()));
         let second = Duration::from_secs(1);
         for (broken, rule) in [
-            (Timings { attempt: Some(9 * second), ..defaults }, "`renew + attempt <= deadline`"),
-            (Timings { grace: Duration::ZERO, ..defaults }, "`grace`"),
-            (Timings { lease: Duration::MAX, ..defaults }, "`lease`"),
-            (Timings { renew: 6 * second, ..defaults }, "`renew + attempt <= deadline`"),
-            (Timings { deadline: 14 * second + second / 2, ..defaults }, "`deadline + margin < lease`"),
-            (Timings { margin: 5 * second, ..defaults }, "`deadline + margin < lease`"),
+            (
+                Timings {
+                    attempt: Some(9 * second),
+                    ..defaults
+                },
+                "`renew + attempt <= deadline`",
+            ),
+            (
+                Timings {
+                    grace: Duration::ZERO,
+                    ..defaults
+                },
+                "`grace`",
+            ),
+            (
+                Timings {
+                    lease: Duration::MAX,
+                    ..defaults
+                },
+                "`lease`",
+            ),
+            (
+                Timings {
+                    renew: 6 * second,
+                    ..defaults
+                },
+                "`renew + attempt <= deadline`",
+            ),
+            (
+                Timings {
+                    deadline: 14 * second + second / 2,
+                    ..defaults
+                },
+                "`deadline + margin < lease`",
+            ),
+            (
+                Timings {
+                    margin: 5 * second,
+                    ..defaults
+                },
+                "`deadline + margin < lease`",
+            ),
         ] {
             let error = broken.validate().expect_err(rule).to_string();
             assert!(error.contains(rule), "{error}");

@@ -154,7 +154,10 @@ impl Inner {
             let pause = next.map_or(TICK, |next| next.since(begun).min(TICK));
             let mut state = this.lock();
             if !std::mem::take(&mut state.rung) {
-                let waited = this.bell.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
+                let waited = this
+                    .bell
+                    .wait_timeout(state, pause)
+                    .unwrap_or_else(PoisonError::into_inner);
                 state = waited.0;
                 state.rung = false;
             }
@@ -185,7 +188,11 @@ impl Inner {
                 overrun.push(tenure.clone());
             }
             if !entry.reported {
-                let soonest = if tenure.is_lost() { exit } else { exit.min(tenure.0.trust.deadline()) };
+                let soonest = if tenure.is_lost() {
+                    exit
+                } else {
+                    exit.min(tenure.0.trust.deadline())
+                };
                 next = Some(next.map_or(soonest, |next: Moment| next.min(soonest)));
             }
         }
@@ -224,7 +231,11 @@ impl Inner {
             }
             let _ = done.send(());
         };
-        if thread::Builder::new().name("leader-last-words".to_owned()).spawn(report).is_ok() {
+        if thread::Builder::new()
+            .name("leader-last-words".to_owned())
+            .spawn(report)
+            .is_ok()
+        {
             let _ = reported.recv_timeout(REPORT);
         }
         crate::exit::at_once(EXIT_STATUS);

@@ -98,20 +98,37 @@ pub(crate) enum Request {
     /// Create the tables, or check that they are there.
     Prepare,
     /// Give each name a row.
-    Ensure { names: Vec<WorkName> },
-    Open { id: SessionId },
-    Renew { id: SessionId },
+    Ensure {
+        names: Vec<WorkName>,
+    },
+    Open {
+        id: SessionId,
+    },
+    Renew {
+        id: SessionId,
+    },
     /// What the session holds.
-    Held { id: SessionId },
-    Scan { id: SessionId },
-    Reap { ids: Vec<SessionId> },
+    Held {
+        id: SessionId,
+    },
+    Scan {
+        id: SessionId,
+    },
+    Reap {
+        ids: Vec<SessionId>,
+    },
     Claim {
         id: SessionId,
         names: Vec<WorkName>,
         gone: Vec<SessionId>,
     },
-    Release { id: SessionId, holds: Vec<Hold> },
-    Close { id: SessionId },
+    Release {
+        id: SessionId,
+        holds: Vec<Hold>,
+    },
+    Close {
+        id: SessionId,
+    },
 }
 
 /// A statement on the wire.
@@ -134,7 +151,9 @@ pub(crate) enum Reply {
     Reaped(Vec<SessionId>),
     Claimed(Vec<Hold>),
     /// To a release: those that could not be given back yet.
-    Released { kept: Vec<Hold> },
+    Released {
+        kept: Vec<Hold>,
+    },
 }
 
 /// No good answer.
@@ -151,7 +170,10 @@ pub(crate) enum Failure {
 pub(crate) enum Next {
     Send(Attempt),
     /// Wait until then, or for a hint that names may be free if `hints`.
-    Wait { until: Moment, hints: bool },
+    Wait {
+        until: Moment,
+        hints: bool,
+    },
     /// The shutdown is complete.
     Done,
 }
@@ -160,8 +182,14 @@ pub(crate) enum Next {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// A session was opened or renewed by the attempt that began at `good`.
-    Trusted { session: SessionId, good: Moment },
-    SessionLost { session: SessionId, why: Loss },
+    Trusted {
+        session: SessionId,
+        good: Moment,
+    },
+    SessionLost {
+        session: SessionId,
+        why: Loss,
+    },
     /// A claim is known to be committed: the work starts.
     Elected {
         name: WorkName,
@@ -175,11 +203,18 @@ pub(crate) enum Effect {
         ending: Ending,
     },
     /// The name was given back, or could not be because it is no longer ours.
-    Released { name: WorkName, term: Term },
+    Released {
+        name: WorkName,
+        term: Term,
+    },
     /// What was held at `started` is what runs here.
-    Confirmed { started: Moment },
+    Confirmed {
+        started: Moment,
+    },
     /// Another replica's session was found dead.
-    Reaped { session: SessionId },
+    Reaped {
+        session: SessionId,
+    },
     /// The shutdown could not tell the database; the names move when the session expires.
     NotClosed,
 }
@@ -321,7 +356,10 @@ impl Campaign {
                 if of.is_some() && of != self.session.map(|session| session.id) {
                     return;
                 }
-                if reply.as_ref().is_err_and(|failure| *failure == Failure::NoTables) {
+                if reply
+                    .as_ref()
+                    .is_err_and(|failure| *failure == Failure::NoTables)
+                {
                     self.prepared = false;
                     self.lose(Loss::NoTables, now);
                     return;
@@ -424,7 +462,10 @@ impl Campaign {
 
     /// Gives the session up when its deadline has passed, whether or not a statement is on the wire (I5).
     fn expire(&mut self, now: Moment) {
-        if self.session.is_some_and(|session| now >= session.deadline(&self.timings)) {
+        if self
+            .session
+            .is_some_and(|session| now >= session.deadline(&self.timings))
+        {
             self.lose(Loss::Deadline, now);
         }
     }
@@ -539,9 +580,7 @@ impl Campaign {
         if !self.ensured {
             return Some(self.ensure());
         }
-        Some(Request::Open {
-            id: (self.fresh)(),
-        })
+        Some(Request::Open { id: (self.fresh)() })
     }
 
     fn ensure(&self) -> Request {
@@ -554,10 +593,9 @@ impl Campaign {
     /// The shutdown has nothing left to wait for.
     fn idle(&self) -> bool {
         self.shutdown.is_some()
-            && !self
-                .names
-                .values()
-                .any(|standing| matches!(standing, Standing::Leading { .. } | Standing::Lost { .. }))
+            && !self.names.values().any(|standing| {
+                matches!(standing, Standing::Leading { .. } | Standing::Lost { .. })
+            })
     }
 
     fn close_by(&mut self, now: Moment) -> Moment {
@@ -569,10 +607,13 @@ impl Campaign {
     }
 
     fn to_release(&self) -> Vec<Hold> {
-        let ended = self.names.iter().filter_map(|(name, standing)| match standing {
-            Standing::Releasing { term, .. } => Some((name.clone(), *term)),
-            _ => None,
-        });
+        let ended = self
+            .names
+            .iter()
+            .filter_map(|(name, standing)| match standing {
+                Standing::Releasing { term, .. } => Some((name.clone(), *term)),
+                _ => None,
+            });
         ended.chain(self.orphans.iter().cloned()).collect()
     }
 
@@ -794,7 +835,11 @@ impl Campaign {
             let expiry = now + left + self.jitter(self.timings.expiry_jitter());
             self.scan_due = self.scan_due.min(expiry);
         }
-        if self.rows.replace(scan.rows).is_some_and(|rows| rows != scan.rows) {
+        if self
+            .rows
+            .replace(scan.rows)
+            .is_some_and(|rows| rows != scan.rows)
+        {
             self.ensured = false;
             self.scan_due = now;
         }

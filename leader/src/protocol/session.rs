@@ -98,7 +98,10 @@ mod tests {
         assert_eq!(session.give_up_renewal(at(102), &timings), at(107));
         assert_eq!(session.give_up_renewal(at(107), &timings), at(110));
         assert_eq!(session.give_up(at(101), &timings), at(105));
-        assert_eq!(session.give_up(at(108), &timings), at(108) + timings.attempt() / 4);
+        assert_eq!(
+            session.give_up(at(108), &timings),
+            at(108) + timings.attempt() / 4
+        );
         assert_eq!(session.give_up(at(109), &timings), at(110));
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use super::{Cause, Scope, Store, StoreError, millis};
 use crate::clock::{Clock, Moment};
@@ -24,7 +24,8 @@ struct Server {
     clock: Clock,
     tables: Mutex<Tables>,
     faults: Mutex<Box<dyn FnMut(Operation) -> Fault + Send>>,
-    freed: Notify,
+    /// How often names were given back.
+    freed: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -50,7 +51,10 @@ struct NameRow {
 
 /// A statement of the protocol, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the statements of docs/design.md, by their names")]
+#[allow(
+    missing_docs,
+    reason = "the statements of docs/design.md, by their names"
+)]
 pub enum Operation {
     Prepare,
     Ensure,
@@ -87,7 +91,7 @@ impl Memory {
             clock,
             tables: Mutex::default(),
             faults: Mutex::new(Box::new(|_| Fault::None)),
-            freed: Notify::new(),
+            freed: watch::Sender::new(0),
         }))
     }
 
@@ -117,11 +121,18 @@ impl Memory {
         let key = (namespace.to_owned(), WorkName::new(name).ok()?);
         let row = tables.names.get(&key)?;
         let session = tables.sessions.get(&row.session?)?;
-        (session.expires > self.0.clock.now()).then(|| (session.instance.clone(), Term::new(row.term)))
+        (session.expires > self.0.clock.now())
+            .then(|| (session.instance.clone(), Term::new(row.term)))
     }
 
     /// A fence: locks the row of a name in share mode if session and term are its own, until the guard is dropped.
-    pub fn fence(&self, namespace: &str, name: &WorkName, session: SessionId, term: Term) -> Option<Fence> {
+    pub fn fence(
+        &self,
+        namespace: &str,
+        name: &WorkName,
+        session: SessionId,
+        term: Term,
+    ) -> Option<Fence> {
         let mut tables = self.tables();
         let key = (namespace.to_owned(), name.clone());
         let row = tables.names.get_mut(&key)?;
@@ -138,7 +149,6 @@ impl Memory {
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.0.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
 }
 
 impl fmt::Debug for Memory {
@@ -166,11 +176,17 @@ impl Drop for Fence {
 pub(crate) struct MemoryStore {
     database: Memory,
     scope: Scope,
+    freed: watch::Receiver<u64>,
 }
 
 impl MemoryStore {
     pub(crate) fn new(database: Memory, scope: Scope) -> Self {
-        Self { database, scope }
+        let freed = database.0.freed.subscribe();
+        Self {
+            database,
+            scope,
+            freed,
+        }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -187,7 +203,12 @@ impl MemoryStore {
         const LATENCY: Duration = Duration::from_micros(500);
 
         let fault = {
-            let mut decide = self.database.0.faults.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut decide = self
+                .database
+                .0
+                .faults
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             decide(operation)
         };
         tokio::time::sleep(LATENCY).await;
@@ -254,7 +275,10 @@ impl Store for MemoryStore {
 
     async fn renew(&mut self, id: SessionId) -> Result<Option<Digest>, StoreError> {
         self.statement(Operation::Renew, |tables, now| {
-            let row = tables.sessions.get_mut(&id).filter(|row| row.expires > now)?;
+            let row = tables
+                .sessions
+                .get_mut(&id)
+                .filter(|row| row.expires > now)?;
             row.expires = now + self.scope.lease;
             let mut digest = Digest::default();
             for (_, term) in self.mine(tables, id) {
@@ -266,7 +290,8 @@ impl Store for MemoryStore {
     }
 
     async fn held(&mut self, id: SessionId) -> Result<Vec<Hold>, StoreError> {
-        self.statement(Operation::Held, |tables, _| self.mine(tables, id)).await
+        self.statement(Operation::Held, |tables, _| self.mine(tables, id))
+            .await
     }
 
     async fn scan(&mut self, id: SessionId) -> Result<Scan, StoreError> {
@@ -311,7 +336,12 @@ impl Store for MemoryStore {
 
     async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
         self.statement(Operation::Reap, |tables, now| {
-            let expired = |id: &&SessionId| tables.sessions.get(*id).is_some_and(|row| row.expires <= now);
+            let expired = |id: &&SessionId| {
+                tables
+                    .sessions
+                    .get(*id)
+                    .is_some_and(|row| row.expires <= now)
+            };
             let reaped: Vec<SessionId> = ids.iter().filter(expired).copied().collect();
             tables.sessions.retain(|id, _| !reaped.contains(id));
             reaped
@@ -327,7 +357,11 @@ impl Store for MemoryStore {
     ) -> Result<Vec<Hold>, StoreError> {
         self.statement(Operation::Claim, |tables, now| {
             let mut won = Vec::new();
-            if tables.sessions.get(&id).is_none_or(|row| row.expires <= now) {
+            if tables
+                .sessions
+                .get(&id)
+                .is_none_or(|row| row.expires <= now)
+            {
                 return won;
             }
             let present = millis(now.since(Moment::after_origin(Duration::ZERO)));
@@ -362,7 +396,7 @@ impl Store for MemoryStore {
                         }
                     }
                 }
-                self.database.0.freed.notify_waiters();
+                self.database.0.freed.send_modify(|times| *times += 1);
                 kept
             })
             .await?;
@@ -372,7 +406,7 @@ impl Store for MemoryStore {
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
         self.statement(Operation::Close, |tables, _| {
             tables.sessions.remove(&id);
-            self.database.0.freed.notify_waiters();
+            self.database.0.freed.send_modify(|times| *times += 1);
         })
         .await
     }
@@ -380,6 +414,9 @@ impl Store for MemoryStore {
     fn hang_up(&mut self) {}
 
     async fn changed(&mut self) {
-        self.database.0.freed.notified().await;
+        if self.freed.changed().await.is_err() {
+            // Nobody is left to give anything back.
+            std::future::pending::<()>().await;
+        }
     }
 }

@@ -11,7 +11,10 @@ use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgListener, PgPoolOption
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql};
 use tokio::sync::Notify;
 
-use super::{Cause, Companion, Scope, Store, StoreError, hex, json_array, json_holds, json_names, left, millis};
+use super::{
+    Cause, Companion, Scope, Store, StoreError, hex, json_array, json_holds, json_names, left,
+    millis,
+};
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
 
@@ -70,16 +73,24 @@ impl Postgres {
     async fn send(&mut self, message: String) -> Result<Vec<PgRow>, StoreError> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            None => self
-                .connection
-                .insert(PgConnection::connect_with(&self.options).await.map_err(failed)?),
+            None => self.connection.insert(
+                PgConnection::connect_with(&self.options)
+                    .await
+                    .map_err(failed)?,
+            ),
         };
-        raw_sql(AssertSqlSafe(message)).fetch_all(connection).await.map_err(failed)
+        raw_sql(AssertSqlSafe(message))
+            .fetch_all(connection)
+            .await
+            .map_err(failed)
     }
 
     /// Announces what `freed` returned a row for.
     fn announcing(&self, freed: &str) -> String {
-        format!("WITH freed AS ({freed}) SELECT pg_notify('{}', '') FROM (SELECT count(*) AS n FROM freed) AS f WHERE n > 0", self.channel())
+        format!(
+            "WITH freed AS ({freed}) SELECT pg_notify('{}', '') FROM (SELECT count(*) AS n FROM freed) AS f WHERE n > 0",
+            self.channel()
+        )
     }
 }
 
@@ -106,10 +117,15 @@ impl Store for Postgres {
             if !create {
                 return Err(StoreError::new(
                     Cause::NoTables,
-                    format!("the tables of `leader` are missing and creating them is turned off; run this SQL:\n{TABLES}"),
+                    format!(
+                        "the tables of `leader` are missing and creating them is turned off; run this SQL:\n{TABLES}"
+                    ),
                 ));
             }
-            self.run(&format!("SELECT pg_advisory_xact_lock({CREATE_LOCK}); {TABLES}")).await?;
+            self.run(&format!(
+                "SELECT pg_advisory_xact_lock({CREATE_LOCK}); {TABLES}"
+            ))
+            .await?;
         }
         Ok(())
     }
@@ -178,7 +194,9 @@ impl Store for Postgres {
         let mut scan = Scan::default();
         for row in &self.run(&statement).await? {
             let name: Option<String> = get(row, 0)?;
-            let session = get::<Option<String>>(row, 1)?.map(|id| session_id(&id)).transpose()?;
+            let session = get::<Option<String>>(row, 1)?
+                .map(|id| session_id(&id))
+                .transpose()?;
             let expired: Option<bool> = get(row, 2)?;
             let number: Option<i64> = get(row, 3)?;
             match (name, session, expired) {
@@ -188,7 +206,11 @@ impl Store for Postgres {
                         scan.vacancies.push(Vacancy {
                             name,
                             holder: session.map(|id| {
-                                if expired == Some(true) { Holder::Expired(id) } else { Holder::Gone(id) }
+                                if expired == Some(true) {
+                                    Holder::Expired(id)
+                                } else {
+                                    Holder::Gone(id)
+                                }
                             }),
                         });
                     }
@@ -209,7 +231,9 @@ impl Store for Postgres {
             session_ids(ids)
         );
         let rows = self.run(&statement).await?;
-        rows.iter().map(|row| session_id(&get::<String>(row, 0)?)).collect()
+        rows.iter()
+            .map(|row| session_id(&get::<String>(row, 0)?))
+            .collect()
     }
 
     async fn claim(
@@ -258,8 +282,9 @@ impl Store for Postgres {
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
-        let statement =
-            self.announcing(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING 1"));
+        let statement = self.announcing(&format!(
+            "DELETE FROM leader_sessions WHERE id = '{id}' RETURNING 1"
+        ));
         self.run(&statement).await.map(drop)
     }
 
@@ -275,7 +300,9 @@ impl Store for Postgres {
         let options = self.options.clone();
         let channel = self.channel();
         let notified = Arc::clone(&self.notified);
-        Some(Box::pin(async move { listen(options, channel, notified).await }))
+        Some(Box::pin(
+            async move { listen(options, channel, notified).await },
+        ))
     }
 }
 
@@ -294,7 +321,9 @@ async fn listen(options: PgConnectOptions, channel: String, notified: Arc<Notify
                 Ok(()) => tracing::info!(
                     "LISTEN does not deliver here (a pooler in transaction mode?); standbys notice releases by scanning"
                 ),
-                Err(error) => tracing::warn!(%error, "lost the connection that listens for releases; standbys notice them by scanning until it is back"),
+                Err(error) => {
+                    tracing::warn!(%error, "lost the connection that listens for releases; standbys notice them by scanning until it is back")
+                }
             }
         }
         tokio::time::sleep(pause).await;
@@ -344,9 +373,11 @@ async fn hear(
 
 /// A channel per namespace, by FNV-1a: equal names mean equal channels, and a collision only wakes somebody in vain.
 fn channel(namespace: &str) -> String {
-    let hash = namespace.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = namespace
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
     format!("leader_{hash:016x}")
 }
 
@@ -378,7 +409,10 @@ fn holds<'r>(rows: impl IntoIterator<Item = &'r PgRow>) -> Result<Vec<Hold>, Sto
 
 fn session_id(text: &str) -> Result<SessionId, StoreError> {
     SessionId::parse(text).ok_or_else(|| {
-        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
+        StoreError::new(
+            Cause::Broken,
+            format!("`{text}` in the tables is not the id of a session"),
+        )
     })
 }
 
@@ -426,6 +460,9 @@ mod tests {
 
     #[test]
     fn no_text_can_break_out_of_its_expression() {
-        assert_eq!(text("';--"), "convert_from(decode('273b2d2d','hex'),'UTF8')");
+        assert_eq!(
+            text("';--"),
+            "convert_from(decode('273b2d2d','hex'),'UTF8')"
+        );
     }
 }

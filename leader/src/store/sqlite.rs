@@ -25,16 +25,26 @@ macro_rules! now {
 }
 
 const OPEN: &str = concat!(
-    "INSERT INTO leader_sessions (id, namespace, instance, started_at_ms, expires_at_ms) VALUES (?1, ?2, ?3, ", now!(), ", ", now!(), " + ?4)"
+    "INSERT INTO leader_sessions (id, namespace, instance, started_at_ms, expires_at_ms) VALUES (?1, ?2, ?3, ",
+    now!(),
+    ", ",
+    now!(),
+    " + ?4)"
 );
 const RENEW: &str = concat!(
-    "UPDATE leader_sessions SET expires_at_ms = ", now!(), " + ?1 WHERE id = ?2 AND expires_at_ms > ", now!(), " RETURNING ",
+    "UPDATE leader_sessions SET expires_at_ms = ",
+    now!(),
+    " + ?1 WHERE id = ?2 AND expires_at_ms > ",
+    now!(),
+    " RETURNING ",
     "(SELECT count(*) FROM leader_names n WHERE n.namespace = leader_sessions.namespace AND n.session_id = leader_sessions.id), ",
     "(SELECT coalesce(sum(n.term), 0) FROM leader_names n WHERE n.namespace = leader_sessions.namespace AND n.session_id = leader_sessions.id)"
 );
 const HELD: &str = "SELECT name, term FROM leader_names WHERE namespace = ?1 AND session_id = ?2";
 const SCAN: &str = concat!(
-    "WITH t AS MATERIALIZED (SELECT ", now!(), " AS now) ",
+    "WITH t AS MATERIALIZED (SELECT ",
+    now!(),
+    " AS now) ",
     "SELECT n.name, n.session_id, s.id IS NOT NULL, NULL FROM leader_names n CROSS JOIN t LEFT JOIN leader_sessions s ON s.id = n.session_id ",
     "WHERE n.namespace = ?1 AND (s.id IS NULL OR s.expires_at_ms <= t.now) ",
     "UNION ALL SELECT NULL, s.id, 1, NULL FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms <= t.now ",
@@ -42,18 +52,24 @@ const SCAN: &str = concat!(
     "UNION ALL SELECT NULL, NULL, 0, count(*) FROM leader_names WHERE namespace = ?1"
 );
 const REAP: &str = concat!(
-    "DELETE FROM leader_sessions WHERE id IN (SELECT value FROM json_each(?1)) AND expires_at_ms <= ", now!(), " RETURNING id"
+    "DELETE FROM leader_sessions WHERE id IN (SELECT value FROM json_each(?1)) AND expires_at_ms <= ",
+    now!(),
+    " RETURNING id"
 );
 const CLAIM: &str = concat!(
-    "UPDATE leader_names SET session_id = ?4, term = max(term + 1, ", now!(), "), elected_at_ms = ", now!(),
+    "UPDATE leader_names SET session_id = ?4, term = max(term + 1, ",
+    now!(),
+    "), elected_at_ms = ",
+    now!(),
     " WHERE namespace = ?1 AND name IN (SELECT value FROM json_each(?2)) ",
     "AND (session_id IS NULL OR session_id IN (SELECT value FROM json_each(?3))) ",
-    "AND EXISTS (SELECT 1 FROM leader_sessions m WHERE m.id = ?4 AND m.expires_at_ms > ", now!(), ") RETURNING name, term"
+    "AND EXISTS (SELECT 1 FROM leader_sessions m WHERE m.id = ?4 AND m.expires_at_ms > ",
+    now!(),
+    ") RETURNING name, term"
 );
 const RELEASE: &str = "UPDATE leader_names SET session_id = NULL WHERE namespace = ?1 AND session_id = ?3 \
      AND (name, term) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2))";
-const ENSURE: &str =
-    "INSERT INTO leader_names (namespace, name) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING";
+const ENSURE: &str = "INSERT INTO leader_names (namespace, name) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING";
 const CLOSE: &str = "DELETE FROM leader_sessions WHERE id = ?1";
 
 /// How often a standby looks whether the file has changed; a look costs microseconds.
@@ -92,9 +108,14 @@ impl Sqlite {
     async fn connection(&mut self) -> Result<&mut SqliteConnection, StoreError> {
         if self.connection.is_none() {
             let connection = loop {
-                match SqliteConnection::connect_with(&self.options).await.map_err(failed) {
+                match SqliteConnection::connect_with(&self.options)
+                    .await
+                    .map_err(failed)
+                {
                     Ok(connection) => break connection,
-                    Err(error) if error.cause == Cause::Transient => tokio::time::sleep(AGAIN).await,
+                    Err(error) if error.cause == Cause::Transient => {
+                        tokio::time::sleep(AGAIN).await
+                    }
                     Err(error) => return Err(error),
                 }
             };
@@ -106,7 +127,11 @@ impl Sqlite {
     }
 
     /// Runs one statement that writes, as soon as the file lets it. It ends at the latest when the attempt is given up.
-    async fn write(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<SqliteRow>, StoreError> {
+    async fn write(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<SqliteRow>, StoreError> {
         let mut held = None;
         loop {
             let connection = self.connection().await?;
@@ -123,7 +148,11 @@ impl Sqlite {
         }
     }
 
-    async fn read(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<SqliteRow>, StoreError> {
+    async fn read(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<SqliteRow>, StoreError> {
         loop {
             let connection = self.connection().await?;
             match fetch(connection, sql, values).await {
@@ -166,7 +195,9 @@ impl Store for Sqlite {
                 "a SQLite database in memory belongs to one process; give the elector a file",
             ));
         }
-        let clock = self.read("SELECT unixepoch('subsec'), sqlite_version()", &[]).await?;
+        let clock = self
+            .read("SELECT unixepoch('subsec'), sqlite_version()", &[])
+            .await?;
         let row = one(&clock)?;
         if get::<Option<f64>>(row, 0)?.is_none() {
             return Err(StoreError::unfit(format!(
@@ -184,10 +215,15 @@ impl Store for Sqlite {
             if !create {
                 return Err(StoreError::new(
                     Cause::NoTables,
-                    format!("the tables of `leader` are missing and creating them is turned off; run this SQL:\n{TABLES}"),
+                    format!(
+                        "the tables of `leader` are missing and creating them is turned off; run this SQL:\n{TABLES}"
+                    ),
                 ));
             }
-            for table in TABLES.split_inclusive(';').filter(|table| !table.trim().is_empty()) {
+            for table in TABLES
+                .split_inclusive(';')
+                .filter(|table| !table.trim().is_empty())
+            {
                 self.write(table, &[]).await?;
             }
         }
@@ -196,20 +232,36 @@ impl Store for Sqlite {
 
     async fn ensure(&mut self, names: &[WorkName]) -> Result<(), StoreError> {
         let (namespace, names) = (self.namespace(), json_names(names));
-        self.write(ENSURE, &[Value::Text(&namespace), Value::Text(&names)]).await.map(drop)
-    }
-
-    async fn open(&mut self, id: SessionId) -> Result<(), StoreError> {
-        let (id, namespace, instance) = (id.to_string(), self.namespace(), self.scope.instance.clone());
-        let lease = self.scope.lease_ms();
-        self.write(OPEN, &[Value::Text(&id), Value::Text(&namespace), Value::Text(&instance), Value::Number(lease)])
+        self.write(ENSURE, &[Value::Text(&namespace), Value::Text(&names)])
             .await
             .map(drop)
     }
 
+    async fn open(&mut self, id: SessionId) -> Result<(), StoreError> {
+        let (id, namespace, instance) = (
+            id.to_string(),
+            self.namespace(),
+            self.scope.instance.clone(),
+        );
+        let lease = self.scope.lease_ms();
+        self.write(
+            OPEN,
+            &[
+                Value::Text(&id),
+                Value::Text(&namespace),
+                Value::Text(&instance),
+                Value::Number(lease),
+            ],
+        )
+        .await
+        .map(drop)
+    }
+
     async fn renew(&mut self, id: SessionId) -> Result<Option<Digest>, StoreError> {
         let (id, lease) = (id.to_string(), self.scope.lease_ms());
-        let rows = self.write(RENEW, &[Value::Number(lease), Value::Text(&id)]).await?;
+        let rows = self
+            .write(RENEW, &[Value::Number(lease), Value::Text(&id)])
+            .await?;
         rows.first()
             .map(|row| {
                 Ok(Digest {
@@ -222,15 +274,24 @@ impl Store for Sqlite {
 
     async fn held(&mut self, id: SessionId) -> Result<Vec<Hold>, StoreError> {
         let (namespace, id) = (self.namespace(), id.to_string());
-        holds(&self.read(HELD, &[Value::Text(&namespace), Value::Text(&id)]).await?)
+        holds(
+            &self
+                .read(HELD, &[Value::Text(&namespace), Value::Text(&id)])
+                .await?,
+        )
     }
 
     async fn scan(&mut self, id: SessionId) -> Result<Scan, StoreError> {
         let (namespace, id) = (self.namespace(), id.to_string());
         let mut scan = Scan::default();
-        for row in &self.read(SCAN, &[Value::Text(&namespace), Value::Text(&id)]).await? {
+        for row in &self
+            .read(SCAN, &[Value::Text(&namespace), Value::Text(&id)])
+            .await?
+        {
             let name: Option<String> = get(row, 0)?;
-            let session = get::<Option<String>>(row, 1)?.map(|id| session_id(&id)).transpose()?;
+            let session = get::<Option<String>>(row, 1)?
+                .map(|id| session_id(&id))
+                .transpose()?;
             let expired: Option<i64> = get(row, 2)?;
             let number: Option<i64> = get(row, 3)?;
             match (name, session, expired) {
@@ -240,7 +301,11 @@ impl Store for Sqlite {
                         scan.vacancies.push(Vacancy {
                             name,
                             holder: session.map(|id| {
-                                if expired == Some(1) { Holder::Expired(id) } else { Holder::Gone(id) }
+                                if expired == Some(1) {
+                                    Holder::Expired(id)
+                                } else {
+                                    Holder::Gone(id)
+                                }
                             }),
                         });
                     }
@@ -256,7 +321,9 @@ impl Store for Sqlite {
     async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
         let ids = json_ids(ids);
         let rows = self.write(REAP, &[Value::Text(&ids)]).await?;
-        rows.iter().map(|row| session_id(&get::<String>(row, 0)?)).collect()
+        rows.iter()
+            .map(|row| session_id(&get::<String>(row, 0)?))
+            .collect()
     }
 
     async fn claim(
@@ -265,17 +332,34 @@ impl Store for Sqlite {
         names: &[WorkName],
         gone: &[SessionId],
     ) -> Result<Vec<Hold>, StoreError> {
-        let (namespace, names, gone, id) = (self.namespace(), json_names(names), json_ids(gone), id.to_string());
-        let values = [Value::Text(&namespace), Value::Text(&names), Value::Text(&gone), Value::Text(&id)];
+        let (namespace, names, gone, id) = (
+            self.namespace(),
+            json_names(names),
+            json_ids(gone),
+            id.to_string(),
+        );
+        let values = [
+            Value::Text(&namespace),
+            Value::Text(&names),
+            Value::Text(&gone),
+            Value::Text(&id),
+        ];
         holds(&self.write(CLAIM, &values).await?)
     }
 
     async fn release(&mut self, id: SessionId, held: &[Hold]) -> Result<Vec<Hold>, StoreError> {
         let (namespace, held, id) = (self.namespace(), json_holds(held), id.to_string());
         // Who writes has the whole file: no row can be locked by somebody else.
-        self.write(RELEASE, &[Value::Text(&namespace), Value::Text(&held), Value::Text(&id)])
-            .await
-            .map(|_| Vec::new())
+        self.write(
+            RELEASE,
+            &[
+                Value::Text(&namespace),
+                Value::Text(&held),
+                Value::Text(&id),
+            ],
+        )
+        .await
+        .map(|_| Vec::new())
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
@@ -362,7 +446,10 @@ fn holds(rows: &[SqliteRow]) -> Result<Vec<Hold>, StoreError> {
 
 fn session_id(text: &str) -> Result<SessionId, StoreError> {
     SessionId::parse(text).ok_or_else(|| {
-        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
+        StoreError::new(
+            Cause::Broken,
+            format!("`{text}` in the tables is not the id of a session"),
+        )
     })
 }
 
