@@ -152,7 +152,7 @@ mod tests {
             move || tokio_clock.now() + Duration::from_secs(jumped.load(Ordering::Relaxed))
         });
         let begun = tokio::time::Instant::now();
-        let deadline = clock.now() + Duration::from_secs(3600);
+        let deadline = clock.now() + Duration::from_hours(1);
         let sleeper = tokio::spawn(async move { clock.sleep_until(deadline).await });
         tokio::time::sleep(Duration::from_secs(1)).await;
         jumped.store(3600, Ordering::Relaxed);

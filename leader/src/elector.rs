@@ -14,12 +14,13 @@ use crate::Tenure;
 use crate::database::Database;
 use crate::error::Error;
 use crate::event::{self, Event, EventKind, Reporter};
-use crate::keeper::{Command, Crew, Duties, Finish, Keeper};
+use crate::keeper::{Crew, Duties, Finish, Keeper};
 use crate::name::{Namespace, WorkName};
 use crate::registry::{self, Candidate, Wishes, Works};
+use crate::running::Running;
 use crate::shutdown;
 use crate::state::States;
-use crate::status::{Role, Status};
+use crate::status::Status;
 use crate::store::{AnyStore, Scope};
 use crate::tenure::Trust;
 use crate::timings::Timings;
@@ -200,32 +201,21 @@ impl Builder {
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub async fn start(self) -> Result<Running, Error> {
+    pub async fn start(mut self) -> Result<Running, Error> {
         let runtime = Handle::current();
+        let (namespace, works) = self.check()?;
         let Self {
             database,
-            namespace,
             instance,
             states,
             timings,
-            wishes,
-            works,
-            annotated,
             migrate,
             shutdown_timeout,
             on_overrun,
             on_event,
+            ..
         } = self;
 
-        timings.validate()?;
-        let namespace = Namespace::new(&namespace)
-            .map_err(|why| Error::Config(format!("the namespace {namespace:?} {why}")))?;
-        let annotated = WORKS
-            .iter()
-            .filter(|_| annotated)
-            .map(Candidate::from_macro);
-        let candidates = annotated.chain(works).collect();
-        let works = registry::check(candidates, &states, &wishes).map_err(Error::Registration)?;
         let instance: Arc<str> = instance.unwrap_or_else(default_instance).into();
         let reporter = Arc::new(Reporter::new(Arc::clone(&instance), on_event));
         if cfg!(panic = "abort") {
@@ -264,50 +254,37 @@ impl Builder {
             return Ok(running);
         }
 
-        let database = database
-            .ok_or_else(|| {
-                Error::Config(
-                    "no database was given; call `.database(…)` on the builder with a URL or a pool".to_owned(),
-                )
-            })?
-            .resolve(&needing(&works))?;
+        let database = database.ok_or_else(|| {
+            Error::Config(
+                "no database was given; call `.database(…)` on the builder with a URL or a pool"
+                    .to_owned(),
+            )
+        })?;
+        let database = database.resolve(&needing(&works))?;
         let target = database.describe();
-        let scope = Scope {
+        let store = database.open(Scope {
             namespace: namespace.clone(),
             instance: column(&instance),
             lease: timings.lease,
             attempt: timings.attempt(),
-        };
-        let store = database.open(scope)?;
+        })?;
         let clock = store.clock();
-        let watchdog = Watchdog::new(
-            clock.clone(),
-            timings.margin,
-            Arc::clone(&reporter),
-            on_overrun,
-        );
         let pulse = Arc::new(Trust::new(clock.now(), clock.clone(), timings));
         running.pulse = Some(Arc::clone(&pulse));
-        let names: Vec<&str> = works.keys().map(WorkName::as_str).take(8).collect();
-        let starting = format!(
-            "{}{}",
-            names.join(", "),
-            if works.len() > names.len() {
-                ", …"
-            } else {
-                ""
-            }
-        );
-        let count = works.len();
-
+        let campaigning = format!("campaigning for {} through {target}", listed(&works));
         let crew = Crew {
             works,
             states: Arc::new(states),
             timings,
-            namespace: namespace.clone(),
+            namespace,
+            watchdog: Watchdog::new(
+                clock.clone(),
+                timings.margin,
+                Arc::clone(&reporter),
+                on_overrun,
+            ),
             clock,
             runtime,
-            watchdog,
             reporter,
             keeper,
             status,
@@ -318,7 +295,7 @@ impl Builder {
         let (ready, started) = oneshot::channel();
         let keeper = Keeper {
             store,
-            target: target.clone(),
+            target,
             create: migrate,
             crew,
             commands,
@@ -326,11 +303,23 @@ impl Builder {
         spawn(keeper, ready)
             .map_err(|error| Error::Config(format!("cannot start the keeper's thread: {error}")))?;
         started.await.map_err(|_| Error::Stopped)??;
-        tracing::info!(
-            %instance, namespace = namespace.as_str(), works = count,
-            "campaigning for {starting} through {target}"
-        );
+        tracing::info!(%instance, "{campaigning}");
         Ok(running)
+    }
+
+    /// Everything that can be checked without a database.
+    fn check(&mut self) -> Result<(Namespace, Works), Error> {
+        self.timings.validate()?;
+        let namespace = Namespace::new(&self.namespace)
+            .map_err(|why| Error::Config(format!("the namespace {:?} {why}", self.namespace)))?;
+        let annotated = WORKS
+            .iter()
+            .filter(|_| self.annotated)
+            .map(Candidate::from_macro);
+        let candidates = annotated.chain(std::mem::take(&mut self.works)).collect();
+        let works =
+            registry::check(candidates, &self.states, &self.wishes).map_err(Error::Registration)?;
+        Ok((namespace, works))
     }
 
     /// Starts the elector and runs it until SIGTERM or SIGINT, then shuts it down gracefully. A second signal ends the
@@ -362,135 +351,6 @@ impl fmt::Debug for Builder {
             .field("database", &self.database)
             .field("namespace", &self.namespace)
             .field("timings", &self.timings)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An elector at work.
-///
-/// Dropped without [`shutdown`](Self::shutdown), it shuts down all the same, and nobody waits for it.
-pub struct Running {
-    keeper: mpsc::UnboundedSender<Command>,
-    statuses: watch::Receiver<Status>,
-    /// The last good renewal; nothing if there is nothing to campaign for.
-    pulse: Option<Arc<Trust>>,
-    finished: CancellationToken,
-    cleanly: CancellationToken,
-    shutdown_timeout: Option<Duration>,
-    reporter: Arc<Reporter>,
-}
-
-impl Running {
-    /// What this replica leads now.
-    pub fn status(&self) -> Status {
-        self.statuses.borrow().clone()
-    }
-
-    /// What this replica leads, as it changes.
-    pub fn subscribe(&self) -> watch::Receiver<Status> {
-        self.statuses.clone()
-    }
-
-    /// Whether the database confirmed this replica's session within the deadline. A replica that is not healthy leads
-    /// nothing and campaigns for nothing.
-    pub fn healthy(&self) -> bool {
-        match &self.pulse {
-            Some(pulse) => !self.finished.is_cancelled() && pulse.now() < pulse.deadline(),
-            None => true,
-        }
-    }
-
-    /// Tells a work to end and gives its name back once it has; resolves then. This replica waits for
-    /// [`Timings::campaign`] before it campaigns for the name again; others may take it at once.
-    ///
-    /// Cancel safe: once polled, the work is told whether or not anybody waits.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotLeading`] if this replica does not lead the name, [`Error::Stopped`] if the elector is gone.
-    pub async fn step_down(&self, name: &str) -> Result<(), Error> {
-        let (reply, told) = oneshot::channel();
-        let command = Command::StepDown {
-            name: name.to_owned(),
-            reply,
-        };
-        if self.pulse.is_none() {
-            return Err(Error::NotLeading(name.to_owned()));
-        }
-        self.keeper.send(command).map_err(|_| Error::Stopped)?;
-        told.await.map_err(|_| Error::Stopped)?
-    }
-
-    /// Tells every work to end, waits until all have, gives their names back and closes the session. Renewals go on
-    /// meanwhile.
-    ///
-    /// Dropped half-way, the shutdown goes on and nobody waits for it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Shutdown`] names the works that still run after [`Builder::shutdown_timeout`]. They keep their leases
-    /// as long as the process lives.
-    pub async fn shutdown(self) -> Result<(), Error> {
-        if self.pulse.is_none() {
-            self.reporter.report_replica(EventKind::Stopped);
-            return Ok(());
-        }
-        let _ = self.keeper.send(Command::ShutDown);
-        let Some(within) = self.shutdown_timeout else {
-            self.finished.cancelled().await;
-            return self.outcome();
-        };
-        if tokio::time::timeout(within, self.finished.cancelled())
-            .await
-            .is_ok()
-        {
-            return self.outcome();
-        }
-        let running = self
-            .status()
-            .works
-            .into_iter()
-            .filter(|work| work.role != Role::Standby);
-        Err(Error::Shutdown {
-            works: running.map(|work| work.name).collect(),
-            within,
-        })
-    }
-
-    /// Resolves when the elector cannot go on: its thread panicked, which is a bug. Losing the database is no reason,
-    /// it tries on for ever.
-    ///
-    /// Cancel safe.
-    pub async fn failed(&self) -> Error {
-        if self.pulse.is_some() {
-            self.finished.cancelled().await;
-            if !self.cleanly.is_cancelled() {
-                return Error::Stopped;
-            }
-            // Shut down by somebody else, who has been told how that went.
-        }
-        std::future::pending().await
-    }
-
-    fn outcome(&self) -> Result<(), Error> {
-        if self.cleanly.is_cancelled() {
-            Ok(())
-        } else {
-            Err(Error::Stopped)
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.keeper.send(Command::ShutDown);
-    }
-}
-
-impl fmt::Debug for Running {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running")
-            .field("status", &*self.statuses.borrow())
             .finish_non_exhaustive()
     }
 }
@@ -529,6 +389,17 @@ fn needing(works: &Works) -> String {
         [one] => format!("the work {one} needs"),
         several => format!("the works {} need", several.join(", ")),
     }
+}
+
+/// The first few names, for a line of the log.
+fn listed(works: &Works) -> String {
+    const MOST: usize = 8;
+
+    let mut names: Vec<&str> = works.keys().map(WorkName::as_str).take(MOST).collect();
+    if works.len() > MOST {
+        names.push("…");
+    }
+    names.join(", ")
 }
 
 fn default_instance() -> String {

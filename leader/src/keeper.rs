@@ -17,7 +17,8 @@ use crate::error::Error;
 use crate::event::{EventKind, Reporter};
 use crate::name::{Namespace, WorkName};
 use crate::protocol::{
-    Attempt, Campaign, Effect, Failure, Next, Reply, Request, Session, SessionId, Standing, Term,
+    Attempt, Campaign, Effect, Failure, Hold, Next, Reply, Request, Session, SessionId, Standing,
+    Term,
 };
 use crate::registry::Works;
 use crate::run::{Launch, launch};
@@ -276,7 +277,7 @@ pub(crate) struct Crew {
 pub(crate) struct Duties {
     running: HashMap<WorkName, Running>,
     trust: Option<(SessionId, Arc<Trust>)>,
-    step_downs: Vec<(WorkName, Term, oneshot::Sender<Result<(), Error>>)>,
+    step_downs: Vec<(Hold, oneshot::Sender<Result<(), Error>>)>,
     confirms: Vec<(Moment, oneshot::Sender<()>)>,
     /// The database fails since the last answer, and a line was written about it.
     failing: bool,
@@ -305,7 +306,7 @@ impl Crew {
                     .ok()
                     .and_then(|name| campaign.step_down(&name).map(|term| (name, term)));
                 match told {
-                    Some((name, term)) => self.duties.step_downs.push((name, term, reply)),
+                    Some((name, term)) => self.duties.step_downs.push(((name, term), reply)),
                     None => {
                         let _ = reply.send(Err(Error::NotLeading(name)));
                     }
@@ -437,11 +438,11 @@ impl Crew {
         self.duties.changed = true;
         tracing::debug!(%name, %term, "released");
         let waiting = std::mem::take(&mut self.duties.step_downs);
-        for (of, given, reply) in waiting {
+        for ((of, given), reply) in waiting {
             if of == *name && given == term {
                 let _ = reply.send(Ok(()));
             } else {
-                self.duties.step_downs.push((of, given, reply));
+                self.duties.step_downs.push(((of, given), reply));
             }
         }
     }

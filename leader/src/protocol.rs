@@ -20,11 +20,13 @@
 //! - **I8** A process frozen inside a fenced transaction delays the takeover by at most 10 s.
 
 mod campaign;
+mod messages;
 mod session;
 
 use std::fmt;
 
-pub(crate) use campaign::{Attempt, Campaign, Effect, Failure, Next, Reply, Request, Standing};
+pub(crate) use campaign::Campaign;
+pub(crate) use messages::{Attempt, Effect, Failure, Next, Reply, Request, Standing};
 pub(crate) use session::Session;
 
 use crate::name::WorkName;

@@ -46,8 +46,8 @@ use crate::timings::Timings;
 pub fn tenure(name: &str) -> (Tenure, TestTenure) {
     let (keeper, commands) = mpsc::unbounded_channel();
     let timings = Timings {
-        lease: Duration::from_secs(10 * 60 * 60),
-        deadline: Duration::from_secs(9 * 60 * 60),
+        lease: Duration::from_hours(10),
+        deadline: Duration::from_hours(9),
         ..Timings::default()
     };
     let clock = Clock::machine();

@@ -59,7 +59,7 @@ impl Timings {
     /// [`TimingsError`] names the first rule that is broken, with the values that break it.
     pub fn validate(&self) -> Result<(), TimingsError> {
         /// Expiry and terms are counted in whole milliseconds by 64-bit integers of the database.
-        const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+        const LONGEST: Duration = Duration::from_hours(24);
 
         for (name, value) in [
             ("lease", self.lease),

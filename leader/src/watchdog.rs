@@ -219,7 +219,7 @@ impl Inner {
             return;
         }
         let reporter = Arc::clone(&self.reporter);
-        let (done, reported) = mpsc::channel();
+        let (done, said) = mpsc::channel();
         let report = move || {
             for tenure in tenures {
                 let overrun = Overrun::of(&tenure);
@@ -236,7 +236,7 @@ impl Inner {
             .spawn(report)
             .is_ok()
         {
-            let _ = reported.recv_timeout(REPORT);
+            let _ = said.recv_timeout(REPORT);
         }
         crate::exit::at_once(EXIT_STATUS);
     }

@@ -1,12 +1,14 @@
 //! Events in, actions out: which statement a replica sends next, and which tenures begin and end.
 
+mod answers;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Holder, Scan, Session, SessionId, Term};
+use crate::protocol::messages::{Attempt, Effect, Loss, Next, Request, Standing};
+use crate::protocol::{Digest, Hold, Session, SessionId, Term};
 use crate::tenure::Ending;
 use crate::timings::Timings;
 
@@ -32,9 +34,7 @@ pub(crate) struct Campaign {
     orphans: Vec<Hold>,
     /// What this replica holds must be read: a digest differed, or the outcome of a claim or a release is not known.
     reconcile: bool,
-    /// Whether the tables are there, and every name has its row.
-    prepared: bool,
-    ensured: bool,
+    tables: Tables,
     /// How many names had a row at the last look.
     rows: Option<u64>,
     plan: Plan,
@@ -55,25 +55,13 @@ pub(crate) struct Campaign {
     fresh: Box<dyn FnMut() -> SessionId + Send>,
 }
 
-/// Where a replica stands with one name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It campaigns, from this moment on.
-    Standby { from: Moment },
-    /// Its work runs; `told` once it was asked to end.
-    Leading {
-        session: SessionId,
-        term: Term,
-        told: Option<Ending>,
-    },
-    /// The work has ended and the name is still to be given back.
-    Releasing {
-        session: SessionId,
-        term: Term,
-        from: Moment,
-    },
-    /// The lease is lost and the work still runs: nothing is campaigned for (I4).
-    Lost { session: SessionId, term: Term },
+/// What is known of the tables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tables {
+    Missing,
+    /// They are there, and maybe not every name has its row.
+    Unfilled,
+    Filled,
 }
 
 /// What the last scan leaves to do.
@@ -90,154 +78,6 @@ struct Plan {
 struct Shutdown {
     /// When the last statements are given up; set once every work has ended.
     close_by: Option<Moment>,
-}
-
-/// A statement to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
-    /// Create the tables, or check that they are there.
-    Prepare,
-    /// Give each name a row.
-    Ensure {
-        names: Vec<WorkName>,
-    },
-    Open {
-        id: SessionId,
-    },
-    Renew {
-        id: SessionId,
-    },
-    /// What the session holds.
-    Held {
-        id: SessionId,
-    },
-    Scan {
-        id: SessionId,
-    },
-    Reap {
-        ids: Vec<SessionId>,
-    },
-    Claim {
-        id: SessionId,
-        names: Vec<WorkName>,
-        gone: Vec<SessionId>,
-    },
-    Release {
-        id: SessionId,
-        holds: Vec<Hold>,
-    },
-    Close {
-        id: SessionId,
-    },
-}
-
-/// A statement on the wire.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(crate) request: Request,
-    pub(crate) started: Moment,
-    pub(crate) give_up: Moment,
-}
-
-/// The database's answer to a [`Request`].
-#[derive(Debug)]
-pub(crate) enum Reply {
-    /// To prepare, ensure, open and close.
-    Done,
-    /// To a renewal: what the session holds, or nothing if it is lost.
-    Renewed(Option<Digest>),
-    Held(Vec<Hold>),
-    Scanned(Scan),
-    Reaped(Vec<SessionId>),
-    Claimed(Vec<Hold>),
-    /// To a release: those that could not be given back yet.
-    Released {
-        kept: Vec<Hold>,
-    },
-}
-
-/// No good answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// The attempt failed or was given up; what it did is not known.
-    Unknown,
-    /// The tables are not there.
-    NoTables,
-}
-
-/// What the driver does next.
-#[derive(Debug)]
-pub(crate) enum Next {
-    Send(Attempt),
-    /// Wait until then, or for a hint that names may be free if `hints`.
-    Wait {
-        until: Moment,
-        hints: bool,
-    },
-    /// The shutdown is complete.
-    Done,
-}
-
-/// What must happen outside the protocol.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// A session was opened or renewed by the attempt that began at `good`.
-    Trusted {
-        session: SessionId,
-        good: Moment,
-    },
-    SessionLost {
-        session: SessionId,
-        why: Loss,
-    },
-    /// A claim is known to be committed: the work starts.
-    Elected {
-        name: WorkName,
-        term: Term,
-        session: SessionId,
-    },
-    /// The work is told that its tenure is over.
-    End {
-        name: WorkName,
-        term: Term,
-        ending: Ending,
-    },
-    /// The name was given back, or could not be because it is no longer ours.
-    Released {
-        name: WorkName,
-        term: Term,
-    },
-    /// What was held at `started` is what runs here.
-    Confirmed {
-        started: Moment,
-    },
-    /// Another replica's session was found dead.
-    Reaped {
-        session: SessionId,
-    },
-    /// The shutdown could not tell the database; the names move when the session expires.
-    NotClosed,
-}
-
-/// Why a session or a name is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// No renewal succeeded before the deadline.
-    Deadline,
-    /// The session has no row any more, or one that has expired.
-    Gone,
-    /// The tables are not there.
-    NoTables,
-}
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Deadline => "no renewal succeeded before the deadline",
-            Self::Gone => "the database says that the session has expired or was deleted",
-            Self::NoTables => "the tables are gone",
-        })
-    }
 }
 
 impl Campaign {
@@ -261,8 +101,7 @@ impl Campaign {
             lost: Vec::new(),
             orphans: Vec::new(),
             reconcile: false,
-            prepared: true,
-            ensured: true,
+            tables: Tables::Filled,
             rows: None,
             plan: Plan::default(),
             scanned: start,
@@ -307,73 +146,6 @@ impl Campaign {
         Next::Wait {
             until: self.wake_at(now),
             hints: self.session.is_some() && self.shutdown.is_none() && self.scan_at().is_some(),
-        }
-    }
-
-    /// The answer to an attempt, or its failure. An answer that came after the attempt was given up changes nothing
-    /// but that its outcome is not known (I5).
-    pub(crate) fn answer(&mut self, attempt: Attempt, reply: Result<Reply, Failure>, now: Moment) {
-        let reply = if now > attempt.give_up {
-            Err(Failure::Unknown)
-        } else {
-            reply
-        };
-        self.expire(now);
-        let started = attempt.started;
-        match (attempt.request, reply) {
-            (Request::Prepare, Ok(_)) => {
-                self.prepared = true;
-                self.ensured = false;
-            }
-            (Request::Ensure { .. }, Ok(_)) => {
-                self.ensured = true;
-                self.rows = None;
-            }
-            (Request::Open { id }, Ok(_)) => {
-                self.session = Some(Session::opened(id, started));
-                self.effects.push(Effect::Trusted {
-                    session: id,
-                    good: started,
-                });
-                self.scan_due = self.scan_due.min(now);
-            }
-            (Request::Prepare | Request::Ensure { .. } | Request::Open { .. }, Err(failure)) => {
-                self.prepared &= failure != Failure::NoTables;
-                self.open_due = started + self.timings.renew;
-                self.quiet_until = self.open_due;
-            }
-            (Request::Close { id }, reply) => self.closed(id, reply, started),
-            (request, reply) => {
-                // Everything else speaks of a session; an answer about a lost one means nothing any more (I6).
-                let of = match &request {
-                    Request::Renew { id }
-                    | Request::Held { id }
-                    | Request::Scan { id }
-                    | Request::Claim { id, .. }
-                    | Request::Release { id, .. } => Some(*id),
-                    _ => None,
-                };
-                if of.is_some() && of != self.session.map(|session| session.id) {
-                    return;
-                }
-                if reply
-                    .as_ref()
-                    .is_err_and(|failure| *failure == Failure::NoTables)
-                {
-                    self.prepared = false;
-                    self.lose(Loss::NoTables, now);
-                    return;
-                }
-                match request {
-                    Request::Renew { .. } => self.renewed(started, reply, now),
-                    Request::Held { .. } => self.held(reply, now),
-                    Request::Scan { .. } => self.scanned(started, reply, now),
-                    Request::Reap { ids } => self.reaped(&ids, reply, now),
-                    Request::Claim { names, .. } => self.claimed(&names, reply, now),
-                    Request::Release { holds, .. } => self.released(&holds, reply, now),
-                    _ => unreachable!("answered above"),
-                }
-            }
         }
     }
 
@@ -546,7 +318,7 @@ impl Campaign {
         if self.shutdown.is_some() {
             return None;
         }
-        if !self.ensured {
+        if self.tables != Tables::Filled {
             return Some(self.ensure());
         }
         if !self.plan.reap.is_empty() {
@@ -574,13 +346,11 @@ impl Campaign {
         if now < self.open_due {
             return None;
         }
-        if !self.prepared {
-            return Some(Request::Prepare);
-        }
-        if !self.ensured {
-            return Some(self.ensure());
-        }
-        Some(Request::Open { id: (self.fresh)() })
+        Some(match self.tables {
+            Tables::Missing => Request::Prepare,
+            Tables::Unfilled => self.ensure(),
+            Tables::Filled => Request::Open { id: (self.fresh)() },
+        })
     }
 
     fn ensure(&self) -> Request {
@@ -696,7 +466,7 @@ impl Campaign {
                 if !self.to_release().is_empty() {
                     consider(after_quiet(self.release_due));
                 }
-                if self.reconcile || (!self.ensured && self.shutdown.is_none()) {
+                if self.reconcile || (self.tables != Tables::Filled && self.shutdown.is_none()) {
                     consider(self.quiet_until);
                 }
             }
@@ -737,237 +507,5 @@ impl Campaign {
             digest.add(*term);
         }
         digest
-    }
-
-    fn renewed(&mut self, started: Moment, reply: Result<Reply, Failure>, now: Moment) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        match reply {
-            Ok(Reply::Renewed(Some(digest))) => {
-                session.renewed(started);
-                let id = session.id;
-                self.effects.push(Effect::Trusted {
-                    session: id,
-                    good: started,
-                });
-                // Nothing else was on the wire since it was sent, so what is held now was held then (I5).
-                if self.reconcile || digest != self.expected(id) {
-                    self.reconcile = true;
-                    self.unconfirmed = Some(started);
-                } else {
-                    self.effects.push(Effect::Confirmed { started });
-                }
-            }
-            Ok(_) => self.lose(Loss::Gone, now),
-            Err(_) => session.unanswered(),
-        }
-    }
-
-    /// Compares what runs here with what the database says this session holds.
-    fn held(&mut self, reply: Result<Reply, Failure>, now: Moment) {
-        let (Ok(Reply::Held(holds)), Some(session)) = (reply, self.session) else {
-            self.fall_back(now);
-            return;
-        };
-        let mut holds: BTreeMap<WorkName, Term> = holds.into_iter().collect();
-        for (name, standing) in &mut self.names {
-            match *standing {
-                Standing::Leading {
-                    session: held,
-                    term,
-                    ..
-                } if held == session.id => {
-                    if holds.get(name) == Some(&term) {
-                        holds.remove(name);
-                    } else {
-                        *standing = Standing::Lost {
-                            session: held,
-                            term,
-                        };
-                        self.ensured = false;
-                        self.effects.push(Effect::End {
-                            name: name.clone(),
-                            term,
-                            ending: Ending::LeaseLost,
-                        });
-                    }
-                }
-                Standing::Releasing { term, from, .. } => {
-                    if holds.get(name) == Some(&term) {
-                        holds.remove(name);
-                    } else {
-                        *standing = Standing::Standby { from };
-                        self.effects.push(Effect::Released {
-                            name: name.clone(),
-                            term,
-                        });
-                    }
-                }
-                _ => {}
-            }
-        }
-        self.orphans = holds.into_iter().collect();
-        self.reconcile = false;
-        self.release_due = self.release_due.min(now);
-        if let Some(started) = self.unconfirmed.take() {
-            self.effects.push(Effect::Confirmed { started });
-        }
-    }
-
-    /// A statement other than a renewal failed: a renewal will tell whether the database answers at all.
-    fn fall_back(&mut self, now: Moment) {
-        self.renew_now = true;
-        self.quiet_until = now + LOOK_AGAIN;
-        self.plan = Plan::default();
-    }
-
-    fn scanned(&mut self, started: Moment, reply: Result<Reply, Failure>, now: Moment) {
-        self.scanned = started;
-        let regular = self.timings.campaign + self.jitter(self.timings.campaign_jitter());
-        self.scan_due = now + regular;
-        let Ok(Reply::Scanned(scan)) = reply else {
-            self.scan_due = now + LOOK_AGAIN;
-            self.fall_back(now);
-            return;
-        };
-        if let Some(left) = scan.next_expiry {
-            let expiry = now + left + self.jitter(self.timings.expiry_jitter());
-            self.scan_due = self.scan_due.min(expiry);
-        }
-        if self
-            .rows
-            .replace(scan.rows)
-            .is_some_and(|rows| rows != scan.rows)
-        {
-            self.ensured = false;
-            self.scan_due = now;
-        }
-        let mut plan = Plan {
-            reap: scan.expired,
-            ..Plan::default()
-        };
-        for vacancy in scan.vacancies {
-            let wanted = matches!(
-                self.names.get(&vacancy.name),
-                Some(Standing::Standby { from }) if *from <= now
-            );
-            let holder = match vacancy.holder {
-                None => None,
-                Some(Holder::Gone(id)) => {
-                    plan.gone.insert(id);
-                    Some(id)
-                }
-                Some(Holder::Expired(id)) => Some(id),
-            };
-            if wanted {
-                plan.claim.push((vacancy.name, holder));
-            }
-        }
-        if self.shutdown.is_none() {
-            self.plan = plan;
-        }
-    }
-
-    fn reaped(&mut self, asked: &[SessionId], reply: Result<Reply, Failure>, now: Moment) {
-        let Ok(Reply::Reaped(reaped)) = reply else {
-            self.fall_back(now);
-            self.scan_due = self.scan_due.min(now + LOOK_AGAIN);
-            return;
-        };
-        if reaped.len() < asked.len() {
-            self.scan_due = self.scan_due.min(now + LOOK_AGAIN);
-        }
-        for id in reaped {
-            self.lost.retain(|lost| *lost != id);
-            self.effects.push(Effect::Reaped { session: id });
-            self.plan.gone.insert(id);
-        }
-    }
-
-    fn claimed(&mut self, asked: &[WorkName], reply: Result<Reply, Failure>, now: Moment) {
-        let (Ok(Reply::Claimed(won)), Some(session)) = (reply, self.session) else {
-            self.reconcile = true;
-            self.fall_back(now);
-            self.scan_due = self.scan_due.min(now + LOOK_AGAIN);
-            return;
-        };
-        if won.len() < asked.len() {
-            self.scan_due = self.scan_due.min(now + LOOK_AGAIN);
-        }
-        for (name, term) in won {
-            let standing = self.names.get_mut(&name);
-            match standing {
-                // Not one statement of the work before its claim is known to be committed (I4), which it is now.
-                Some(standing @ Standing::Standby { .. }) if self.shutdown.is_none() => {
-                    *standing = Standing::Leading {
-                        session: session.id,
-                        term,
-                        told: None,
-                    };
-                    self.effects.push(Effect::Elected {
-                        name,
-                        term,
-                        session: session.id,
-                    });
-                }
-                _ => self.orphans.push((name, term)),
-            }
-        }
-    }
-
-    fn released(&mut self, asked: &[Hold], reply: Result<Reply, Failure>, now: Moment) {
-        let Ok(Reply::Released { kept }) = reply else {
-            self.reconcile = true;
-            self.release_due = now + LOOK_AGAIN;
-            self.fall_back(now);
-            return;
-        };
-        if !kept.is_empty() {
-            self.release_due = now + LOOK_AGAIN;
-        }
-        for hold in asked {
-            if kept.contains(hold) {
-                continue;
-            }
-            let (name, given) = hold;
-            self.orphans.retain(|orphan| orphan != hold);
-            if let Some(standing) = self.names.get_mut(name)
-                && let Standing::Releasing { term, from, .. } = *standing
-                && term == *given
-            {
-                *standing = Standing::Standby { from };
-                self.effects.push(Effect::Released {
-                    name: name.clone(),
-                    term,
-                });
-            }
-        }
-    }
-
-    fn closed(&mut self, id: SessionId, reply: Result<Reply, Failure>, started: Moment) {
-        match reply {
-            Ok(_) => {
-                self.lost.retain(|lost| *lost != id);
-                if self.session.is_some_and(|session| session.id == id) {
-                    self.session = None;
-                    for (name, standing) in &mut self.names {
-                        if let Standing::Releasing { term, from, .. } = *standing {
-                            *standing = Standing::Standby { from };
-                            self.effects.push(Effect::Released {
-                                name: name.clone(),
-                                term,
-                            });
-                        }
-                    }
-                }
-            }
-            Err(Failure::NoTables) => {
-                self.prepared = false;
-                self.lost.retain(|lost| *lost != id);
-            }
-            // Closing again is harmless, and a session that expires frees its names too.
-            Err(Failure::Unknown) => self.close_due = started + self.timings.renew,
-        }
     }
 }

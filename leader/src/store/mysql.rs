@@ -48,19 +48,18 @@ impl MySql {
     }
 
     async fn run(&mut self, message: &str) -> Result<Answer, StoreError> {
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            None => {
-                let mut connection = MySqlConnection::connect_with(&self.options)
-                    .await
-                    .map_err(failed)?;
-                // The server's defaults are not ours: REPEATABLE READ, lock waits of 50 s and of a day, and an
-                // `autocommit=0` under which no renewal would ever be committed.
-                let settings = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
-                     SET SESSION autocommit = 1, innodb_lock_wait_timeout = 2, lock_wait_timeout = 2";
-                send(&mut connection, settings).await?;
-                self.connection.insert(connection)
-            }
+        let connection = if let Some(connection) = &mut self.connection {
+            connection
+        } else {
+            let mut connection = MySqlConnection::connect_with(&self.options)
+                .await
+                .map_err(failed)?;
+            // The server's defaults are not ours: REPEATABLE READ, lock waits of 50 s and of a day, and an
+            // `autocommit=0` under which no renewal would ever be committed.
+            let settings = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+                 SET SESSION autocommit = 1, innodb_lock_wait_timeout = 2, lock_wait_timeout = 2";
+            send(&mut connection, settings).await?;
+            self.connection.insert(connection)
         };
         send(connection, message).await
     }

@@ -309,7 +309,7 @@ impl Store for Postgres {
 /// Listens for releases for ever. Losing this connection costs nothing but speed.
 async fn listen(options: PgConnectOptions, channel: String, notified: Arc<Notify>) {
     const PAUSE: Duration = Duration::from_secs(1);
-    const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+    const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
     let mut pause = PAUSE;
     let mut said = false;
@@ -322,7 +322,7 @@ async fn listen(options: PgConnectOptions, channel: String, notified: Arc<Notify
                     "LISTEN does not deliver here (a pooler in transaction mode?); standbys notice releases by scanning"
                 ),
                 Err(error) => {
-                    tracing::warn!(%error, "lost the connection that listens for releases; standbys notice them by scanning until it is back")
+                    tracing::warn!(%error, "lost the connection that listens for releases; standbys notice them by scanning until it is back");
                 }
             }
         }

@@ -114,7 +114,7 @@ impl Sqlite {
                 {
                     Ok(connection) => break connection,
                     Err(error) if error.cause == Cause::Transient => {
-                        tokio::time::sleep(AGAIN).await
+                        tokio::time::sleep(AGAIN).await;
                     }
                     Err(error) => return Err(error),
                 }

@@ -1,0 +1,143 @@
+//! An elector at work.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::event::{EventKind, Reporter};
+use crate::keeper::Command;
+use crate::status::{Role, Status};
+use crate::tenure::Trust;
+
+/// An elector at work.
+///
+/// Dropped without [`shutdown`](Self::shutdown), it shuts down all the same, and nobody waits for it.
+pub struct Running {
+    pub(crate) keeper: mpsc::UnboundedSender<Command>,
+    pub(crate) statuses: watch::Receiver<Status>,
+    /// The last good renewal; nothing if there is nothing to campaign for.
+    pub(crate) pulse: Option<Arc<Trust>>,
+    pub(crate) finished: CancellationToken,
+    pub(crate) cleanly: CancellationToken,
+    pub(crate) shutdown_timeout: Option<Duration>,
+    pub(crate) reporter: Arc<Reporter>,
+}
+
+impl Running {
+    /// What this replica leads now.
+    pub fn status(&self) -> Status {
+        self.statuses.borrow().clone()
+    }
+
+    /// What this replica leads, as it changes.
+    pub fn subscribe(&self) -> watch::Receiver<Status> {
+        self.statuses.clone()
+    }
+
+    /// Whether the database confirmed this replica's session within the deadline. A replica that is not healthy leads
+    /// nothing and campaigns for nothing.
+    pub fn healthy(&self) -> bool {
+        match &self.pulse {
+            Some(pulse) => !self.finished.is_cancelled() && pulse.now() < pulse.deadline(),
+            None => true,
+        }
+    }
+
+    /// Tells a work to end and gives its name back once it has; resolves then. This replica waits for
+    /// [`Timings::campaign`] before it campaigns for the name again; others may take it at once.
+    ///
+    /// Cancel safe: once polled, the work is told whether or not anybody waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotLeading`] if this replica does not lead the name, [`Error::Stopped`] if the elector is gone.
+    pub async fn step_down(&self, name: &str) -> Result<(), Error> {
+        let (reply, told) = oneshot::channel();
+        let command = Command::StepDown {
+            name: name.to_owned(),
+            reply,
+        };
+        if self.pulse.is_none() {
+            return Err(Error::NotLeading(name.to_owned()));
+        }
+        self.keeper.send(command).map_err(|_| Error::Stopped)?;
+        told.await.map_err(|_| Error::Stopped)?
+    }
+
+    /// Tells every work to end, waits until all have, gives their names back and closes the session. Renewals go on
+    /// meanwhile.
+    ///
+    /// Dropped half-way, the shutdown goes on and nobody waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shutdown`] names the works that still run after [`Builder::shutdown_timeout`]. They keep their leases
+    /// as long as the process lives.
+    pub async fn shutdown(self) -> Result<(), Error> {
+        if self.pulse.is_none() {
+            self.reporter.report_replica(EventKind::Stopped);
+            return Ok(());
+        }
+        let _ = self.keeper.send(Command::ShutDown);
+        let Some(within) = self.shutdown_timeout else {
+            self.finished.cancelled().await;
+            return self.outcome();
+        };
+        if tokio::time::timeout(within, self.finished.cancelled())
+            .await
+            .is_ok()
+        {
+            return self.outcome();
+        }
+        let running = self
+            .status()
+            .works
+            .into_iter()
+            .filter(|work| work.role != Role::Standby);
+        Err(Error::Shutdown {
+            works: running.map(|work| work.name).collect(),
+            within,
+        })
+    }
+
+    /// Resolves when the elector cannot go on: its thread panicked, which is a bug. Losing the database is no reason,
+    /// it tries on for ever.
+    ///
+    /// Cancel safe.
+    pub async fn failed(&self) -> Error {
+        if self.pulse.is_some() {
+            self.finished.cancelled().await;
+            if !self.cleanly.is_cancelled() {
+                return Error::Stopped;
+            }
+            // Shut down by somebody else, who has been told how that went.
+        }
+        std::future::pending().await
+    }
+
+    fn outcome(&self) -> Result<(), Error> {
+        if self.cleanly.is_cancelled() {
+            Ok(())
+        } else {
+            Err(Error::Stopped)
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.keeper.send(Command::ShutDown);
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("status", &*self.statuses.borrow())
+            .finish_non_exhaustive()
+    }
+}
