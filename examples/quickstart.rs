@@ -17,9 +17,7 @@ async fn ticker(tenure: Tenure, State(pool): State<SqlitePool>) -> anyhow::Resul
             .bind(tenure.term().get())
             .execute(&mut *tx)
             .await?;
-        let ticks: i64 = sqlx::query_scalar("SELECT count(*) FROM ticks")
-            .fetch_one(&mut *tx)
-            .await?;
+        let ticks: i64 = sqlx::query_scalar("SELECT count(*) FROM ticks").fetch_one(&mut *tx).await?;
         tx.commit().await?;
         println!("tick {ticks} under term {}", tenure.term());
 

@@ -41,8 +41,7 @@ impl Arguments {
             }
         }
         if name.is_none() && !read.misplaced_name {
-            let message =
-                "a work needs a name, before any option: write `#[leader::work(\"name\")]`";
+            let message = "a work needs a name, before any option: write `#[leader::work(\"name\")]`";
             errors.add(Error::new(Span::call_site(), message));
         }
         Some(Self {
@@ -57,10 +56,7 @@ fn read_name(tokens: &TokenStream, errors: &Errors) -> Option<Name> {
     if let Ok(Lit::Str(literal)) = syn::parse2(tokens.clone()) {
         return Name::new(literal, errors);
     }
-    errors.at(
-        tokens,
-        "the name of a work is a string literal: write `#[leader::work(\"name\")]`",
-    );
+    errors.at(tokens, "the name of a work is a string literal: write `#[leader::work(\"name\")]`");
     None
 }
 
@@ -102,10 +98,7 @@ impl Options {
                 return Err(Error::new_spanned(option, message));
             }
             other => {
-                return Err(Error::new_spanned(
-                    option,
-                    format!("unknown option `{other}`: {OPTIONS}"),
-                ));
+                return Err(Error::new_spanned(option, format!("unknown option `{other}`: {OPTIONS}")));
             }
         }
         Ok(())
@@ -124,18 +117,12 @@ impl Given {
         const WRITE: &str = "write `on_end = \"drop\"` or `on_end = \"return\"`";
         let value = self.value(WRITE)?;
         let Ok(text) = syn::parse2::<LitStr>(value.clone()) else {
-            return Err(Error::new_spanned(
-                value,
-                format!("`on_end` takes a string: {WRITE}"),
-            ));
+            return Err(Error::new_spanned(value, format!("`on_end` takes a string: {WRITE}")));
         };
         match text.value().as_str() {
             "return" => Ok(OnEnd::Return),
             "drop" => Ok(OnEnd::Drop),
-            other => Err(Error::new_spanned(
-                value,
-                format!("`on_end` cannot be `{other}`: {WRITE}"),
-            )),
+            other => Err(Error::new_spanned(value, format!("`on_end` cannot be `{other}`: {WRITE}"))),
         }
     }
 
@@ -145,21 +132,14 @@ impl Given {
             return Ok(path);
         }
         let message = match syn::parse2::<LitStr>(value.clone()) {
-            Ok(text) => format!(
-                "`crate` takes a path and not a string: write `crate = {}`",
-                text.value()
-            ),
+            Ok(text) => format!("`crate` takes a path and not a string: write `crate = {}`", text.value()),
             Err(_) => "`crate` takes the path of the crate `leader`: write `crate = path`".into(),
         };
         Err(Error::new_spanned(value, message))
     }
 
     fn value(&self, write: &str) -> Result<&TokenStream> {
-        let Self {
-            option,
-            equals,
-            value,
-        } = self;
+        let Self { option, equals, value } = self;
         if equals.is_some() && !value.is_empty() {
             return Ok(value);
         }
@@ -177,19 +157,14 @@ impl Parse for Given {
         {
             return Err(input.error("not an option"));
         }
-        Ok(Self {
-            option,
-            equals: input.parse()?,
-            value: input.parse()?,
-        })
+        Ok(Self { option, equals: input.parse()?, value: input.parse()? })
     }
 }
 
 /// Whether the first argument is an option, and the name therefore missing. A word alone is rather a constant.
 fn is_option(tokens: &TokenStream) -> bool {
-    syn::parse2::<Given>(tokens.clone()).is_ok_and(|given| {
-        given.equals.is_some() || given.option == "on_end" || given.option == "crate"
-    })
+    syn::parse2::<Given>(tokens.clone())
+        .is_ok_and(|given| given.equals.is_some() || given.option == "on_end" || given.option == "crate")
 }
 
 /// The arguments between the commas, so that a bad one does not hide the next. A comma may end the list.

@@ -14,9 +14,7 @@ pub(crate) struct Errors {
 
 impl Errors {
     pub(crate) fn new() -> Self {
-        Self {
-            found: RefCell::new(Some(Vec::new())),
-        }
+        Self { found: RefCell::new(Some(Vec::new())) }
     }
 
     /// Adds a problem that stands at `tokens`, from the first to the last of them.
@@ -25,11 +23,7 @@ impl Errors {
     }
 
     pub(crate) fn add(&self, error: syn::Error) {
-        self.found
-            .borrow_mut()
-            .as_mut()
-            .expect("an accumulator is checked once")
-            .push(error);
+        self.found.borrow_mut().as_mut().expect("an accumulator is checked once").push(error);
     }
 
     /// Gives the problems as `compile_error!`s, or nothing if there are none.
@@ -45,10 +39,7 @@ impl Errors {
 impl Drop for Errors {
     fn drop(&mut self) {
         if !thread::panicking() {
-            assert!(
-                self.found.borrow().is_none(),
-                "problems were gathered and never checked"
-            );
+            assert!(self.found.borrow().is_none(), "problems were gathered and never checked");
         }
     }
 }

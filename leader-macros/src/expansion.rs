@@ -15,11 +15,7 @@ use crate::signature::Function;
 /// is never made; it tells the compiler that the slots have the types of the arguments, which `start` cannot do as a
 /// closure that captures nothing.
 pub(crate) fn registration(arguments: &Arguments, function: &Function) -> TokenStream {
-    let Arguments {
-        name,
-        on_end,
-        leader,
-    } = arguments;
+    let Arguments { name, on_end, leader } = arguments;
     let name = name.literal();
     let on_end = match on_end {
         OnEnd::Return => quote!(Return),
@@ -28,37 +24,19 @@ pub(crate) fn registration(arguments: &Arguments, function: &Function) -> TokenS
 
     let function_name = &function.ident;
     // Longer than the name they are made from: they cannot hide the function.
-    let item = |prefix: &str| {
-        Ident::new(
-            &format!("{prefix}{}", function_name.unraw()),
-            Span::call_site(),
-        )
-    };
+    let item = |prefix: &str| Ident::new(&format!("{prefix}{}", function_name.unraw()), Span::call_site());
     let element = item("__LEADER_WORK_");
     let private = item("__leader_private_");
 
     let conditions = conditions(&function.attributes);
-    let deprecated = function
-        .attributes
-        .iter()
-        .any(|attribute| attribute.path().is_ident("deprecated"));
+    let deprecated = function.attributes.iter().any(|attribute| attribute.path().is_ident("deprecated"));
     let allow = deprecated.then(|| quote!(#[allow(deprecated)]));
 
     let [tenure, states] = ["__tenure", "__states"].map(local);
     let tenure_type = inferred(&private, &function.tenure.ty);
-    let on: Vec<_> = function
-        .states
-        .iter()
-        .map(|state| self::conditions(&state.attributes))
-        .collect();
-    let state_types: Vec<_> = function
-        .states
-        .iter()
-        .map(|state| inferred(&private, &state.ty))
-        .collect();
-    let slots: Vec<_> = (0..function.states.len())
-        .map(|index| local(&format!("__slot_{index}")))
-        .collect();
+    let on: Vec<_> = function.states.iter().map(|state| self::conditions(&state.attributes)).collect();
+    let state_types: Vec<_> = function.states.iter().map(|state| inferred(&private, &state.ty)).collect();
+    let slots: Vec<_> = (0..function.states.len()).map(|index| local(&format!("__slot_{index}"))).collect();
     let output = match &function.output {
         ReturnType::Default => quote_spanned!(function_name.span()=> _),
         ReturnType::Type(_, ty) => inferred(&private, ty),
@@ -115,9 +93,7 @@ fn conditions(attributes: &[Attribute]) -> TokenStream {
 /// `Inferred<_>`, from the first to the last token of `ty`, which is where the compiler points.
 fn inferred(private: &Ident, ty: impl ToTokens) -> TokenStream {
     let mut tokens = ty.into_token_stream().into_iter();
-    let first = tokens
-        .next()
-        .map_or_else(Span::call_site, |token| token.span());
+    let first = tokens.next().map_or_else(Span::call_site, |token| token.span());
     let last = tokens.last().map_or(first, |token| token.span());
     let mut inferred = at(first, quote!(#private::Inferred));
     inferred.extend(quote_spanned!(last=> <_>));

@@ -77,10 +77,7 @@ use crate::signature::Function;
 /// A wrong attribute is a compile error at the token that is wrong. The function is there all the same, so that
 /// nothing else fails for the lack of it.
 #[proc_macro_attribute]
-pub fn work(
-    arguments: proc_macro::TokenStream,
-    item: proc_macro::TokenStream,
-) -> proc_macro::TokenStream {
+pub fn work(arguments: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(arguments.into(), item.into()).into()
 }
 

@@ -13,13 +13,7 @@ pub(crate) struct Name(LitStr);
 impl Name {
     pub(crate) fn new(literal: LitStr, errors: &Errors) -> Option<Self> {
         if !literal.suffix().is_empty() {
-            errors.at(
-                &literal,
-                format_args!(
-                    "the name has the suffix `{}`: leave it out",
-                    literal.suffix()
-                ),
-            );
+            errors.at(&literal, format_args!("the name has the suffix `{}`: leave it out", literal.suffix()));
             return None;
         }
         match check(&literal.value()) {
@@ -39,16 +33,19 @@ impl Name {
 /// The same checks in the same order as in `leader/src/name.rs`; the tests of both read the same table.
 fn check(text: &str) -> Result<(), String> {
     if text.is_empty() {
-        return Err("the name is empty: write the one that this work keeps in the database, in logs and in metrics".into());
+        return Err(
+            "the name is empty: write the one that this work keeps in the database, in logs and in metrics"
+                .into(),
+        );
     }
     if text.chars().all(char::is_whitespace) {
-        return Err("the name is blank: write the one that this work keeps in the database, in logs and in metrics".into());
+        return Err(
+            "the name is blank: write the one that this work keeps in the database, in logs and in metrics"
+                .into(),
+        );
     }
     if text.starts_with(char::is_whitespace) || text.ends_with(char::is_whitespace) {
-        return Err(format!(
-            "the name begins or ends with a blank: write `{:?}`",
-            text.trim()
-        ));
+        return Err(format!("the name begins or ends with a blank: write `{:?}`", text.trim()));
     }
     if let Some(control) = text.chars().find(|character| character.is_control()) {
         return Err(format!(

@@ -5,8 +5,8 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser, Result};
 use syn::{
-    Attribute, Error, FnArg, GenericParam, LitStr, Path, ReturnType, Safety, Signature, Token,
-    Type, Visibility,
+    Attribute, Error, FnArg, GenericParam, LitStr, Path, ReturnType, Safety, Signature, Token, Type,
+    Visibility,
 };
 
 use crate::errors::Errors;
@@ -76,9 +76,7 @@ fn begins_function(input: ParseStream<'_>) -> bool {
         || input.peek(Token![extern])
     {
         // `extern` may be followed by the name of an ABI.
-        let modifier = input
-            .call(Ident::parse_any)
-            .and_then(|_| input.parse::<Option<LitStr>>());
+        let modifier = input.call(Ident::parse_any).and_then(|_| input.parse::<Option<LitStr>>());
         if modifier.is_err() {
             return false;
         }
@@ -107,10 +105,7 @@ fn check_modifiers(signature: &Signature, errors: &Errors) {
         (Some(constness), None) => {
             errors.at(constness, "a work cannot be `const`: write `async fn`");
         }
-        (None, None) => errors.at(
-            signature.fn_token,
-            "a work is asynchronous: write `async fn`",
-        ),
+        (None, None) => errors.at(signature.fn_token, "a work is asynchronous: write `async fn`"),
         // The compiler itself refuses `const async`.
         (_, Some(_)) => {}
     }
@@ -158,16 +153,10 @@ fn check_output(output: &ReturnType, errors: &Errors) {
         return;
     };
     if matches!(ungrouped(ty), Type::Never(_)) {
-        errors.at(
-            ty,
-            "a work cannot return `!`: write `Result<std::convert::Infallible, E>`, or nothing",
-        );
+        errors.at(ty, "a work cannot return `!`: write `Result<std::convert::Infallible, E>`, or nothing");
     }
     if let Some(span) = find_impl(ty.to_token_stream()) {
-        errors.add(Error::new(
-            span,
-            "a work cannot return an `impl Trait`: write the type",
-        ));
+        errors.add(Error::new(span, "a work cannot return an `impl Trait`: write the type"));
     }
 }
 
@@ -191,20 +180,11 @@ fn check_arguments(signature: &Signature, errors: &Errors) -> Vec<Argument> {
                     "write `State(value): leader::State<YourType>`"
                 };
                 if let Type::Reference(reference) = ungrouped(&argument.ty) {
-                    errors.at(
-                        reference,
-                        format_args!("a work cannot take a reference: {write}"),
-                    );
+                    errors.at(reference, format_args!("a work cannot take a reference: {write}"));
                 } else if let Some(span) = find_impl(argument.ty.to_token_stream()) {
-                    errors.add(Error::new(
-                        span,
-                        format_args!("a work cannot take an `impl Trait`: {write}"),
-                    ));
+                    errors.add(Error::new(span, format_args!("a work cannot take an `impl Trait`: {write}")));
                 }
-                arguments.push(Argument {
-                    attributes: argument.attrs.clone(),
-                    ty: (*argument.ty).clone(),
-                });
+                arguments.push(Argument { attributes: argument.attrs.clone(), ty: (*argument.ty).clone() });
             }
         }
     }

@@ -21,10 +21,7 @@ pub struct Slot<S> {
 
 /// The slot of an argument that is filled from the states.
 pub const fn slot<S: FromStates>() -> Slot<S> {
-    Slot {
-        need: S::need,
-        never: || unreachable!("only the types of this call matter"),
-    }
+    Slot { need: S::need, never: || unreachable!("only the types of this call matter") }
 }
 
 /// Fills an argument of type `S`.

@@ -54,22 +54,18 @@ impl Database {
             #[cfg(feature = "postgres")]
             Kind::Postgres(options) => format!(
                 "PostgreSQL at {}:{}/{}",
-                options.get_socket().map_or_else(
-                    || options.get_host().to_owned(),
-                    |path| path.display().to_string()
-                ),
-                options.get_port(),
                 options
-                    .get_database()
-                    .unwrap_or_else(|| options.get_username()),
+                    .get_socket()
+                    .map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string()),
+                options.get_port(),
+                options.get_database().unwrap_or_else(|| options.get_username()),
             ),
             #[cfg(feature = "mysql")]
             Kind::MySql(options) => format!(
                 "MySQL or MariaDB at {}:{}/{}",
-                options.get_socket().map_or_else(
-                    || options.get_host().to_owned(),
-                    |path| path.display().to_string()
-                ),
+                options
+                    .get_socket()
+                    .map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string()),
                 options.get_port(),
                 options.get_database().unwrap_or_default(),
             ),
@@ -84,23 +80,19 @@ impl Database {
 
     pub(crate) fn open(self, scope: Scope) -> Result<AnyStore, Error> {
         match self.0 {
-            Kind::Url(url) => Err(Error::Config(format!(
-                "the database URL was not read: {url}"
-            ))),
+            Kind::Url(url) => Err(Error::Config(format!("the database URL was not read: {url}"))),
             #[cfg(feature = "postgres")]
-            Kind::Postgres(options) => Ok(AnyStore::Postgres(store::postgres::Postgres::new(
-                *options, scope,
-            ))),
+            Kind::Postgres(options) => {
+                Ok(AnyStore::Postgres(store::postgres::Postgres::new(*options, scope)))
+            }
             #[cfg(feature = "mysql")]
             Kind::MySql(options) => Ok(AnyStore::MySql(store::mysql::MySql::new(*options, scope))),
             #[cfg(feature = "sqlite")]
-            Kind::Sqlite(options) => Ok(AnyStore::Sqlite(Box::new(store::sqlite::Sqlite::new(
-                *options, scope,
-            )))),
+            Kind::Sqlite(options) => {
+                Ok(AnyStore::Sqlite(Box::new(store::sqlite::Sqlite::new(*options, scope))))
+            }
             #[cfg(any(test, feature = "test-util"))]
-            Kind::Memory(memory) => Ok(AnyStore::Memory(store::memory::MemoryStore::new(
-                memory, scope,
-            ))),
+            Kind::Memory(memory) => Ok(AnyStore::Memory(store::memory::MemoryStore::new(memory, scope))),
         }
     }
 }
@@ -128,12 +120,7 @@ macro_rules! read {
     };
 }
 
-read!(
-    postgres,
-    "postgres",
-    sqlx::postgres::PgConnectOptions,
-    Postgres
-);
+read!(postgres, "postgres", sqlx::postgres::PgConnectOptions, Postgres);
 read!(mysql, "mysql", sqlx::mysql::MySqlConnectOptions, MySql);
 read!(sqlite, "sqlite", sqlx::sqlite::SqliteConnectOptions, Sqlite);
 
@@ -180,24 +167,9 @@ macro_rules! from_sqlx {
     };
 }
 
-from_sqlx!(
-    "postgres",
-    sqlx::Postgres,
-    sqlx::postgres::PgConnectOptions,
-    Postgres
-);
-from_sqlx!(
-    "mysql",
-    sqlx::MySql,
-    sqlx::mysql::MySqlConnectOptions,
-    MySql
-);
-from_sqlx!(
-    "sqlite",
-    sqlx::Sqlite,
-    sqlx::sqlite::SqliteConnectOptions,
-    Sqlite
-);
+from_sqlx!("postgres", sqlx::Postgres, sqlx::postgres::PgConnectOptions, Postgres);
+from_sqlx!("mysql", sqlx::MySql, sqlx::mysql::MySqlConnectOptions, MySql);
+from_sqlx!("sqlite", sqlx::Sqlite, sqlx::sqlite::SqliteConnectOptions, Sqlite);
 
 #[cfg(any(test, feature = "test-util"))]
 impl From<store::memory::Memory> for Database {

@@ -135,11 +135,7 @@ impl Builder {
         R::Output: Outcome,
     {
         let start = Arc::new(move |tenure| Work::new(work(tenure)));
-        self.works.push(Candidate::from_builder(
-            name.into(),
-            Location::caller(),
-            start,
-        ));
+        self.works.push(Candidate::from_builder(name.into(), Location::caller(), start));
         self
     }
 
@@ -205,15 +201,7 @@ impl Builder {
         let runtime = Handle::current();
         let (namespace, works) = self.check()?;
         let Self {
-            database,
-            instance,
-            states,
-            timings,
-            migrate,
-            shutdown_timeout,
-            on_overrun,
-            on_event,
-            ..
+            database, instance, states, timings, migrate, shutdown_timeout, on_overrun, on_event, ..
         } = self;
 
         let instance: Arc<str> = instance.unwrap_or_else(default_instance).into();
@@ -230,10 +218,7 @@ impl Builder {
             works: Vec::new(),
         });
         let (keeper, commands) = mpsc::unbounded_channel();
-        let finish = Finish {
-            finished: CancellationToken::new(),
-            cleanly: CancellationToken::new(),
-        };
+        let finish = Finish { finished: CancellationToken::new(), cleanly: CancellationToken::new() };
         let mut running = Running {
             keeper: keeper.clone(),
             statuses,
@@ -256,8 +241,7 @@ impl Builder {
 
         let database = database.ok_or_else(|| {
             Error::Config(
-                "no database was given; call `.database(…)` on the builder with a URL or a pool"
-                    .to_owned(),
+                "no database was given; call `.database(…)` on the builder with a URL or a pool".to_owned(),
             )
         })?;
         let database = database.resolve(&needing(&works))?;
@@ -277,12 +261,7 @@ impl Builder {
             states: Arc::new(states),
             timings,
             namespace,
-            watchdog: Watchdog::new(
-                clock.clone(),
-                timings.margin,
-                Arc::clone(&reporter),
-                on_overrun,
-            ),
+            watchdog: Watchdog::new(clock.clone(), timings.margin, Arc::clone(&reporter), on_overrun),
             clock,
             runtime,
             reporter,
@@ -293,13 +272,7 @@ impl Builder {
             duties: Duties::default(),
         };
         let (ready, started) = oneshot::channel();
-        let keeper = Keeper {
-            store,
-            target,
-            create: migrate,
-            crew,
-            commands,
-        };
+        let keeper = Keeper { store, target, create: migrate, crew, commands };
         spawn(keeper, ready)
             .map_err(|error| Error::Config(format!("cannot start the keeper's thread: {error}")))?;
         started.await.map_err(|_| Error::Stopped)??;
@@ -312,13 +285,9 @@ impl Builder {
         self.timings.validate()?;
         let namespace = Namespace::new(&self.namespace)
             .map_err(|why| Error::Config(format!("the namespace {:?} {why}", self.namespace)))?;
-        let annotated = WORKS
-            .iter()
-            .filter(|_| self.annotated)
-            .map(Candidate::from_macro);
+        let annotated = WORKS.iter().filter(|_| self.annotated).map(Candidate::from_macro);
         let candidates = annotated.chain(std::mem::take(&mut self.works)).collect();
-        let works =
-            registry::check(candidates, &self.states, &self.wishes).map_err(Error::Registration)?;
+        let works = registry::check(candidates, &self.states, &self.wishes).map_err(Error::Registration)?;
         Ok((namespace, works))
     }
 
@@ -357,10 +326,7 @@ impl fmt::Debug for Builder {
 
 /// Starts a keeper and its watchdog: on threads and a runtime of their own, or on the runtime of a test, whose clock may
 /// be paused.
-fn spawn(
-    keeper: Keeper<AnyStore>,
-    ready: oneshot::Sender<Result<(), Error>>,
-) -> std::io::Result<()> {
+fn spawn(keeper: Keeper<AnyStore>, ready: oneshot::Sender<Result<(), Error>>) -> std::io::Result<()> {
     #[cfg(any(test, feature = "test-util"))]
     if keeper.store.is_simulated() {
         let watchdog = keeper.crew.watchdog.clone();
@@ -372,9 +338,7 @@ fn spawn(
         });
         return Ok(());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     keeper.crew.watchdog.spawn_thread()?;
     std::thread::Builder::new()
         .name("leader-keeper".to_owned())
@@ -417,9 +381,5 @@ fn default_instance() -> String {
 fn column(instance: &str) -> String {
     const LONGEST: usize = 255;
 
-    instance
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(LONGEST)
-        .collect()
+    instance.chars().filter(|c| !c.is_control()).take(LONGEST).collect()
 }

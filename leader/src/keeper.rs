@@ -17,8 +17,7 @@ use crate::error::Error;
 use crate::event::{EventKind, Reporter};
 use crate::name::{Namespace, WorkName};
 use crate::protocol::{
-    Attempt, Campaign, Effect, Failure, Hold, Next, Reply, Request, Session, SessionId, Standing,
-    Term,
+    Attempt, Campaign, Effect, Failure, Hold, Next, Reply, Request, Session, SessionId, Standing, Term,
 };
 use crate::registry::Works;
 use crate::run::{Launch, launch};
@@ -70,18 +69,10 @@ impl<S: Store> Keeper<S> {
                 return;
             }
         };
-        let companion = self
-            .store
-            .companion()
-            .map(|task| AbortOnDrop(tokio::spawn(task)));
+        let companion = self.store.companion().map(|task| AbortOnDrop(tokio::spawn(task)));
         let names: Vec<WorkName> = self.crew.works.keys().cloned().collect();
-        let mut campaign = Campaign::new(
-            self.crew.timings,
-            names,
-            session,
-            crate::random::generator(),
-            fresh_id,
-        );
+        let mut campaign =
+            Campaign::new(self.crew.timings, names, session, crate::random::generator(), fresh_id);
         self.crew.publish(&campaign);
         self.crew.reporter.report_replica(EventKind::Started);
         if ready.send(Ok(())).is_err() {
@@ -111,10 +102,7 @@ impl<S: Store> Keeper<S> {
         };
         match tokio::time::timeout(within, opening).await {
             Ok(Ok(session)) => Ok(session),
-            Ok(Err(error)) => Err(Error::Database {
-                doing,
-                source: error.into(),
-            }),
+            Ok(Err(error)) => Err(Error::Database { doing, source: error.into() }),
             Err(_) => Err(Error::NoAnswer { doing, within }),
         }
     }
@@ -187,11 +175,7 @@ impl<S: Store> Keeper<S> {
 }
 
 /// Runs one statement, again as long as it fails in passing. Whoever drops it bounds it.
-async fn perform<S: Store>(
-    store: &mut S,
-    request: &Request,
-    create: bool,
-) -> Result<Reply, StoreError> {
+async fn perform<S: Store>(store: &mut S, request: &Request, create: bool) -> Result<Reply, StoreError> {
     const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
     let mut pause = Duration::from_millis(5);
@@ -207,11 +191,7 @@ async fn perform<S: Store>(
     }
 }
 
-async fn perform_once<S: Store>(
-    store: &mut S,
-    request: &Request,
-    create: bool,
-) -> Result<Reply, StoreError> {
+async fn perform_once<S: Store>(store: &mut S, request: &Request, create: bool) -> Result<Reply, StoreError> {
     Ok(match request {
         Request::Prepare => {
             store.prepare(create).await?;
@@ -230,9 +210,7 @@ async fn perform_once<S: Store>(
         Request::Scan { id } => Reply::Scanned(store.scan(*id).await?),
         Request::Reap { ids } => Reply::Reaped(store.reap(ids).await?),
         Request::Claim { id, names, gone } => Reply::Claimed(store.claim(*id, names, gone).await?),
-        Request::Release { id, holds } => Reply::Released {
-            kept: store.release(*id, holds).await?,
-        },
+        Request::Release { id, holds } => Reply::Released { kept: store.release(*id, holds).await? },
         Request::Close { id } => {
             store.close(*id).await?;
             Reply::Done
@@ -331,11 +309,7 @@ impl Crew {
                     self.duties.confirms.clear();
                     self.duties.changed = true;
                 }
-                Effect::Elected {
-                    name,
-                    term,
-                    session,
-                } => self.elected(name, term, session),
+                Effect::Elected { name, term, session } => self.elected(name, term, session),
                 Effect::End { name, term, ending } => self.end(&name, term, ending),
                 Effect::Released { name, term } => self.released(&name, term),
                 Effect::Confirmed { started } => {
@@ -373,18 +347,14 @@ impl Crew {
             }
         }
         let now = SystemTime::now();
-        self.status
-            .send_modify(|status| status.last_renewal = Some(now));
+        self.status.send_modify(|status| status.last_renewal = Some(now));
     }
 
     fn elected(&mut self, name: WorkName, term: Term, session: SessionId) {
         let (Some(work), Some((known, trust))) = (self.works.get(&name), &self.duties.trust) else {
             return;
         };
-        debug_assert_eq!(
-            *known, session,
-            "a claim is answered under the session that made it"
-        );
+        debug_assert_eq!(*known, session, "a claim is answered under the session that made it");
         let tenure = Tenure::new(Founding {
             name: name.clone(),
             term,
@@ -396,10 +366,7 @@ impl Crew {
         });
         tracing::info!(%name, %term, trace_id = tenure.trace_id(), "elected");
         self.reporter.report(&tenure.event(EventKind::Elected));
-        let running = Running {
-            tenure: tenure.clone(),
-            since: SystemTime::now(),
-        };
+        let running = Running { tenure: tenure.clone(), since: SystemTime::now() };
         self.duties.running.insert(name, running);
         self.duties.changed = true;
         launch(
@@ -417,11 +384,7 @@ impl Crew {
 
     fn end(&mut self, name: &WorkName, term: Term, ending: Ending) {
         self.duties.changed = true;
-        let Some(running) = self
-            .duties
-            .running
-            .get(name)
-            .filter(|running| running.tenure.term() == term)
+        let Some(running) = self.duties.running.get(name).filter(|running| running.tenure.term() == term)
         else {
             return;
         };
@@ -480,10 +443,7 @@ impl Crew {
         };
         let works = campaign
             .names()
-            .map(|(name, standing)| WorkStatus {
-                name: name.clone(),
-                role: role(name, standing),
-            })
+            .map(|(name, standing)| WorkStatus { name: name.clone(), role: role(name, standing) })
             .collect();
         let session = campaign.session().map(|session| session.id.to_string());
         self.status.send_modify(|status| {

@@ -120,10 +120,7 @@ fn check(text: &str, max: usize) -> Result<(), NameError> {
         return Err(NameError::Control);
     }
     if text.len() > max {
-        return Err(NameError::TooLong {
-            bytes: text.len(),
-            max,
-        });
+        return Err(NameError::TooLong { bytes: text.len(), max });
     }
     Ok(())
 }
@@ -155,20 +152,8 @@ mod tests {
             ("a\n".into(), NameError::Padded),
             ("a\0b".into(), NameError::Control),
             ("a\u{7f}b".into(), NameError::Control),
-            (
-                long(192),
-                NameError::TooLong {
-                    bytes: 192,
-                    max: 191,
-                },
-            ),
-            (
-                wide(48),
-                NameError::TooLong {
-                    bytes: 192,
-                    max: 191,
-                },
-            ),
+            (long(192), NameError::TooLong { bytes: 192, max: 191 }),
+            (wide(48), NameError::TooLong { bytes: 192, max: 191 }),
         ] {
             assert_eq!(WorkName::new(&bad), Err(why), "{bad:?}");
         }

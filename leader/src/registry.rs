@@ -51,10 +51,7 @@ impl Candidate {
                 module: Some(registration.module),
             },
             needs: registration.states.iter().map(|need| need()).collect(),
-            work: Enlisted {
-                on_end: registration.on_end,
-                start: Start::Function(registration.start),
-            },
+            work: Enlisted { on_end: registration.on_end, start: Start::Function(registration.start) },
         }
     }
 
@@ -65,16 +62,9 @@ impl Candidate {
     ) -> Self {
         Self {
             name,
-            place: Place {
-                file: place.file(),
-                line: place.line(),
-                module: None,
-            },
+            place: Place { file: place.file(), line: place.line(), module: None },
             needs: Vec::new(),
-            work: Enlisted {
-                on_end: OnEnd::Return,
-                start: Start::Closure(start),
-            },
+            work: Enlisted { on_end: OnEnd::Return, start: Start::Closure(start) },
         }
     }
 }
@@ -103,67 +93,38 @@ pub(crate) fn check(
     let mut works = Works::new();
 
     for candidate in candidates {
-        let Candidate {
-            name,
-            place,
-            needs,
-            work,
-        } = candidate;
+        let Candidate { name, place, needs, work } = candidate;
         for need in needs.iter().filter(|need| !states.has(need)) {
-            faults.push(Fault::MissingState {
-                name: name.clone(),
-                type_name: need.type_name,
-                place,
-            });
+            faults.push(Fault::MissingState { name: name.clone(), type_name: need.type_name, place });
         }
         match WorkName::new(&name) {
             Ok(valid) => {
                 works.insert(valid, work);
             }
-            Err(why) => faults.push(Fault::Name {
-                name: name.clone(),
-                why,
-                place,
-            }),
+            Err(why) => faults.push(Fault::Name { name: name.clone(), why, place }),
         }
         places.entry(name).or_default().push(place);
     }
 
     for (name, places) in &places {
         if places.len() > 1 {
-            faults.push(Fault::Duplicate {
-                name: name.clone(),
-                places: places.clone(),
-            });
+            faults.push(Fault::Duplicate { name: name.clone(), places: places.clone() });
         }
     }
     if let Some(expected) = &wishes.expect {
         let expected: BTreeSet<&str> = expected.iter().map(String::as_str).collect();
         for name in expected.iter().filter(|name| !places.contains_key(**name)) {
-            faults.push(Fault::NotRegistered {
-                name: (*name).to_owned(),
-                asked_by: "expect",
-            });
+            faults.push(Fault::NotRegistered { name: (*name).to_owned(), asked_by: "expect" });
         }
-        for (name, places) in places
-            .iter()
-            .filter(|(name, _)| !expected.contains(name.as_str()))
-        {
-            faults.push(Fault::NotExpected {
-                name: name.clone(),
-                place: places[0],
-            });
+        for (name, places) in places.iter().filter(|(name, _)| !expected.contains(name.as_str())) {
+            faults.push(Fault::NotExpected { name: name.clone(), place: places[0] });
         }
     }
-    for (asked_by, names) in [
-        ("only", wishes.only.as_deref().unwrap_or_default()),
-        ("except", &wishes.except),
-    ] {
+    for (asked_by, names) in
+        [("only", wishes.only.as_deref().unwrap_or_default()), ("except", &wishes.except)]
+    {
         for name in names.iter().filter(|name| !places.contains_key(*name)) {
-            faults.push(Fault::NotRegistered {
-                name: name.clone(),
-                asked_by,
-            });
+            faults.push(Fault::NotRegistered { name: name.clone(), asked_by });
         }
     }
     if !faults.is_empty() {
@@ -266,11 +227,7 @@ impl fmt::Display for Fault {
             Self::Name { name, why, place } => {
                 write!(f, "the name {name:?} of the work at {place} {why}")
             }
-            Self::MissingState {
-                name,
-                type_name,
-                place,
-            } => write!(
+            Self::MissingState { name, type_name, place } => write!(
                 f,
                 "the work `{name}` at {place} takes `State<{type_name}>`; give it with `.state(…)` on the builder"
             ),
@@ -279,10 +236,9 @@ impl fmt::Display for Fault {
                 "`{asked_by}` names the work `{name}`, which is not registered; the linker drops a crate that nobody names: \
                  `use that_crate as _;` keeps it"
             ),
-            Self::NotExpected { name, place } => write!(
-                f,
-                "the work `{name}` at {place} is registered and `expect` does not name it"
-            ),
+            Self::NotExpected { name, place } => {
+                write!(f, "the work `{name}` at {place} is registered and `expect` does not name it")
+            }
         }
     }
 }
@@ -294,11 +250,7 @@ mod tests {
     fn candidate(name: &str, line: u32, needs: Vec<Need>) -> Candidate {
         Candidate {
             name: name.to_owned(),
-            place: Place {
-                file: "jobs.rs",
-                line,
-                module: None,
-            },
+            place: Place { file: "jobs.rs", line, module: None },
             needs,
             work: Enlisted {
                 on_end: OnEnd::Return,
@@ -322,9 +274,7 @@ mod tests {
             candidate(" bad", 3, Vec::new()),
             candidate("a", 5, vec![<crate::State<String>>::need()]),
         ];
-        let faults = check(candidates, &States::default(), &wishes)
-            .map(drop)
-            .unwrap_err();
+        let faults = check(candidates, &States::default(), &wishes).map(drop).unwrap_err();
         let lines: Vec<String> = faults.iter().map(Fault::to_string).collect();
         assert_eq!(
             lines,
@@ -341,29 +291,15 @@ mod tests {
 
     #[test]
     fn a_replica_campaigns_for_what_it_may_lead() {
-        let candidates = || {
-            vec![
-                candidate("a", 1, vec![]),
-                candidate("b", 2, vec![]),
-                candidate("c", 3, vec![]),
-            ]
-        };
+        let candidates =
+            || vec![candidate("a", 1, vec![]), candidate("b", 2, vec![]), candidate("c", 3, vec![])];
         let names = |wishes: &Wishes| -> Vec<String> {
-            let works = check(candidates(), &States::default(), wishes)
-                .map_err(|_| ())
-                .unwrap();
+            let works = check(candidates(), &States::default(), wishes).map_err(|_| ()).unwrap();
             works.keys().map(ToString::to_string).collect()
         };
         assert_eq!(names(&Wishes::default()), ["a", "b", "c"]);
         let only = Some(vec!["a".to_owned(), "b".to_owned()]);
         let except = vec!["b".to_owned()];
-        assert_eq!(
-            names(&Wishes {
-                only,
-                except,
-                ..Wishes::default()
-            }),
-            ["a"]
-        );
+        assert_eq!(names(&Wishes { only, except, ..Wishes::default() }), ["a"]);
     }
 }

@@ -44,23 +44,14 @@ impl Drop for Presence {
     fn drop(&mut self) {
         // Clones of the tenure may live on; they must not look like a live one.
         self.tenure.end(Ending::SteppedDown);
-        let _ = self.keeper.send(Command::Ended {
-            name: self.tenure.0.name.clone(),
-            term: self.tenure.term(),
-        });
+        let _ =
+            self.keeper.send(Command::Ended { name: self.tenure.0.name.clone(), term: self.tenure.term() });
     }
 }
 
 /// Runs the work of a tenure on the application's runtime.
 pub(crate) fn launch(launch: Launch, runtime: &Handle) {
-    let Launch {
-        tenure,
-        work,
-        states,
-        watched,
-        keeper,
-        reporter,
-    } = launch;
+    let Launch { tenure, work, states, watched, keeper, reporter } = launch;
     install_panic_hook();
     let span = tracing::info_span!(
         parent: None,
@@ -69,11 +60,7 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
         term = %tenure.term(),
         trace_id = tenure.trace_id()
     );
-    let presence = Arc::new(Presence {
-        tenure: tenure.clone(),
-        keeper,
-        _watched: watched,
-    });
+    let presence = Arc::new(Presence { tenure: tenure.clone(), keeper, _watched: watched });
     // A task of its own: a panic that nothing else catches ends there, and its handle says so.
     let task = runtime.spawn({
         let presence = Arc::clone(&presence);
@@ -132,10 +119,7 @@ enum Outcome {
 /// Logs the end of a tenure and makes its event.
 fn judge(tenure: &Tenure, ending: Option<Ending>, outcome: &Outcome) -> Event {
     let reason = ending.map_or_else(|| "work returned".to_owned(), |ending| ending.to_string());
-    let mut event = Event {
-        reason: Some(reason.clone()),
-        ..tenure.event(EventKind::SteppedDown)
-    };
+    let mut event = Event { reason: Some(reason.clone()), ..tenure.event(EventKind::SteppedDown) };
     match outcome {
         Outcome::Returned(Ok(())) => tracing::info!(reason, "stepped down"),
         Outcome::Returned(Err(error)) if ending.is_some() && is_ending(&**error) => {
@@ -147,10 +131,7 @@ fn judge(tenure: &Tenure, ending: Option<Ending>, outcome: &Outcome) -> Event {
             event.error = Some(error);
         }
         Outcome::Panicked(panic) => {
-            let backtrace = panic
-                .site
-                .as_ref()
-                .map(|site| tracing::field::display(&site.backtrace));
+            let backtrace = panic.site.as_ref().map(|site| tracing::field::display(&site.backtrace));
             tracing::error!(reason, error = %panic, backtrace, "stepped down after a panic");
             event.error = Some(panic.to_string());
         }
@@ -231,10 +212,7 @@ struct Site {
 
 impl Panic {
     fn new(payload: Box<dyn Any + Send>) -> Self {
-        Self {
-            payload,
-            site: SITE.with_borrow_mut(Option::take),
-        }
+        Self { payload, site: SITE.with_borrow_mut(Option::take) }
     }
 }
 

@@ -57,10 +57,7 @@ impl Running {
     /// [`Error::NotLeading`] if this replica does not lead the name, [`Error::Stopped`] if the elector is gone.
     pub async fn step_down(&self, name: &str) -> Result<(), Error> {
         let (reply, told) = oneshot::channel();
-        let command = Command::StepDown {
-            name: name.to_owned(),
-            reply,
-        };
+        let command = Command::StepDown { name: name.to_owned(), reply };
         if self.pulse.is_none() {
             return Err(Error::NotLeading(name.to_owned()));
         }
@@ -87,21 +84,11 @@ impl Running {
             self.finished.cancelled().await;
             return self.outcome();
         };
-        if tokio::time::timeout(within, self.finished.cancelled())
-            .await
-            .is_ok()
-        {
+        if tokio::time::timeout(within, self.finished.cancelled()).await.is_ok() {
             return self.outcome();
         }
-        let running = self
-            .status()
-            .works
-            .into_iter()
-            .filter(|work| work.role != Role::Standby);
-        Err(Error::Shutdown {
-            works: running.map(|work| work.name).collect(),
-            within,
-        })
+        let running = self.status().works.into_iter().filter(|work| work.role != Role::Standby);
+        Err(Error::Shutdown { works: running.map(|work| work.name).collect(), within })
     }
 
     /// Resolves when the elector cannot go on: its thread panicked, which is a bug. Losing the database is no reason,
@@ -120,11 +107,7 @@ impl Running {
     }
 
     fn outcome(&self) -> Result<(), Error> {
-        if self.cleanly.is_cancelled() {
-            Ok(())
-        } else {
-            Err(Error::Stopped)
-        }
+        if self.cleanly.is_cancelled() { Ok(()) } else { Err(Error::Stopped) }
     }
 }
 
@@ -136,8 +119,6 @@ impl Drop for Running {
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running")
-            .field("status", &*self.statuses.borrow())
-            .finish_non_exhaustive()
+        f.debug_struct("Running").field("status", &*self.statuses.borrow()).finish_non_exhaustive()
     }
 }

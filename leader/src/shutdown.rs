@@ -31,11 +31,7 @@ impl Signals {
 
 impl Default for Signals {
     fn default() -> Self {
-        Self {
-            first: CancellationToken::new(),
-            keeper: Arc::default(),
-            over: CancellationToken::new(),
-        }
+        Self { first: CancellationToken::new(), keeper: Arc::default(), over: CancellationToken::new() }
     }
 }
 
@@ -57,36 +53,30 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
 
     let mut incoming = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
     let signals = Signals::default();
-    let (first, over, keeper) = (
-        signals.first.clone(),
-        signals.over.clone(),
-        Arc::clone(&signals.keeper),
-    );
-    std::thread::Builder::new()
-        .name("leader-signals".to_owned())
-        .spawn(move || {
-            let mut begun: Option<Instant> = None;
-            for signal in incoming.forever() {
-                let name = signal_name(signal).unwrap_or("a signal");
-                if over.is_cancelled() {
-                    // It does not return for signals whose default is to end the process, and these two are.
-                    let _ = emulate_default_handler(signal);
-                } else if let Some(begun) = begun {
-                    if begun.elapsed() < ONCE {
-                        continue;
-                    }
-                    tracing::warn!("{name} for the second time: exiting at once");
-                    crate::exit::at_once(128 + signal);
-                } else {
-                    begun = Some(Instant::now());
-                    tracing::info!("{name}: ending gracefully; a second signal exits at once");
-                    if let Some(keeper) = keeper.get() {
-                        let _ = keeper.send(Command::ShutDown);
-                    }
-                    first.cancel();
+    let (first, over, keeper) = (signals.first.clone(), signals.over.clone(), Arc::clone(&signals.keeper));
+    std::thread::Builder::new().name("leader-signals".to_owned()).spawn(move || {
+        let mut begun: Option<Instant> = None;
+        for signal in incoming.forever() {
+            let name = signal_name(signal).unwrap_or("a signal");
+            if over.is_cancelled() {
+                // It does not return for signals whose default is to end the process, and these two are.
+                let _ = emulate_default_handler(signal);
+            } else if let Some(begun) = begun {
+                if begun.elapsed() < ONCE {
+                    continue;
                 }
+                tracing::warn!("{name} for the second time: exiting at once");
+                crate::exit::at_once(128 + signal);
+            } else {
+                begun = Some(Instant::now());
+                tracing::info!("{name}: ending gracefully; a second signal exits at once");
+                if let Some(keeper) = keeper.get() {
+                    let _ = keeper.send(Command::ShutDown);
+                }
+                first.cancel();
             }
-        })?;
+        }
+    })?;
     Ok(signals)
 }
 

@@ -67,22 +67,12 @@ pub trait FromStates: Sized {
 
 impl<T: Clone + Send + Sync + 'static> FromStates for State<T> {
     fn need() -> Need {
-        Need {
-            id: TypeId::of::<T>(),
-            type_name: type_name::<T>(),
-        }
+        Need { id: TypeId::of::<T>(), type_name: type_name::<T>() }
     }
 
     fn from_states(states: &States) -> Self {
-        let value = states
-            .0
-            .get(&TypeId::of::<T>())
-            .and_then(|state| state.downcast_ref::<T>());
+        let value = states.0.get(&TypeId::of::<T>()).and_then(|state| state.downcast_ref::<T>());
         // The registry has refused to start works whose states are missing.
-        Self(
-            value
-                .expect("every needed state was checked at start")
-                .clone(),
-        )
+        Self(value.expect("every needed state was checked at start").clone())
     }
 }

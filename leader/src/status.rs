@@ -25,10 +25,7 @@ pub struct Status {
 impl Status {
     /// The names that this replica leads.
     pub fn leading(&self) -> impl Iterator<Item = &WorkName> {
-        self.works
-            .iter()
-            .filter(|work| matches!(work.role, Role::Leading { .. }))
-            .map(|work| &work.name)
+        self.works.iter().filter(|work| matches!(work.role, Role::Leading { .. })).map(|work| &work.name)
     }
 }
 

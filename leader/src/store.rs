@@ -35,31 +35,23 @@ pub trait Store: Send + 'static {
     fn prepare(&mut self, create: bool) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Gives each name a row. `names` are in the order of their bytes.
-    fn ensure(&mut self, names: &[WorkName])
-    -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn ensure(&mut self, names: &[WorkName]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Inserts a session that expires after a lease.
     fn open(&mut self, id: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Pushes the session's expiry, if it has not expired; says what it holds, or nothing if it is lost.
-    fn renew(
-        &mut self,
-        id: SessionId,
-    ) -> impl Future<Output = Result<Option<Digest>, StoreError>> + Send;
+    fn renew(&mut self, id: SessionId) -> impl Future<Output = Result<Option<Digest>, StoreError>> + Send;
 
     /// The names that point to the session.
-    fn held(&mut self, id: SessionId)
-    -> impl Future<Output = Result<Vec<Hold>, StoreError>> + Send;
+    fn held(&mut self, id: SessionId) -> impl Future<Output = Result<Vec<Hold>, StoreError>> + Send;
 
     /// Looks at every name and session, in one snapshot. `id` is the session of the one who looks: its own expiry is
     /// of no interest.
     fn scan(&mut self, id: SessionId) -> impl Future<Output = Result<Scan, StoreError>> + Send;
 
     /// Deletes those sessions that have expired, and says which it deleted (I1).
-    fn reap(
-        &mut self,
-        ids: &[SessionId],
-    ) -> impl Future<Output = Result<Vec<SessionId>, StoreError>> + Send;
+    fn reap(&mut self, ids: &[SessionId]) -> impl Future<Output = Result<Vec<SessionId>, StoreError>> + Send;
 
     /// Claims those names that point to no session or to one of `gone`, under a larger term, if the own session has
     /// not expired (I1, I2); skips names whose row is locked (I3).
@@ -137,10 +129,7 @@ pub(crate) enum Cause {
 
 impl StoreError {
     pub(crate) fn new(cause: Cause, source: impl Into<BoxError>) -> Self {
-        Self {
-            cause,
-            source: source.into(),
-        }
+        Self { cause, source: source.into() }
     }
 
     /// Whether the statement did nothing and can be sent again at once.
@@ -185,12 +174,11 @@ pub(crate) fn left(millis: i64) -> Duration {
 pub(crate) fn hex(text: &str) -> String {
     use std::fmt::Write as _;
 
-    text.bytes()
-        .fold(String::with_capacity(text.len() * 2), |mut hex, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+    text.bytes().fold(String::with_capacity(text.len() * 2), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 /// A JSON array of the items, each of them valid JSON.
@@ -203,10 +191,7 @@ pub(crate) fn json_array<T: fmt::Display>(items: impl IntoIterator<Item = T>) ->
 /// A name as a JSON string. Names hold no control characters, so that two escapes are all.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn json_name(name: &WorkName) -> String {
-    format!(
-        "\"{}\"",
-        name.as_str().replace('\\', "\\\\").replace('"', "\\\"")
-    )
+    format!("\"{}\"", name.as_str().replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// Names as a JSON array of strings.
@@ -218,9 +203,5 @@ pub(crate) fn json_names(names: &[WorkName]) -> String {
 /// Names and terms as a JSON array of pairs.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn json_holds(holds: &[Hold]) -> String {
-    json_array(
-        holds
-            .iter()
-            .map(|(name, term)| format!("[{},{term}]", json_name(name))),
-    )
+    json_array(holds.iter().map(|(name, term)| format!("[{},{term}]", json_name(name))))
 }

@@ -73,19 +73,14 @@ pub(crate) struct Trust {
 
 impl Trust {
     pub(crate) fn new(good: Moment, clock: Clock, timings: Timings) -> Self {
-        let trust = Self {
-            good: AtomicU64::new(0),
-            clock,
-            timings,
-        };
+        let trust = Self { good: AtomicU64::new(0), clock, timings };
         trust.renewed(good);
         trust
     }
 
     pub(crate) fn renewed(&self, good: Moment) {
         let nanos = good.since(Moment::after_origin(Duration::ZERO)).as_nanos();
-        self.good
-            .fetch_max(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.good.fetch_max(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn good(&self) -> Moment {
@@ -124,15 +119,7 @@ pub(crate) struct Founding {
 
 impl Tenure {
     pub(crate) fn new(founding: Founding) -> Self {
-        let Founding {
-            name,
-            term,
-            session,
-            namespace,
-            trust,
-            keeper,
-            reporter,
-        } = founding;
+        let Founding { name, term, session, namespace, trust, keeper, reporter } = founding;
         let token = CancellationToken::new();
         Self(Arc::new(Shared {
             name,
@@ -305,11 +292,7 @@ impl Tenure {
     pub(crate) fn exit_at(&self) -> Moment {
         let trust = &self.0.trust;
         let deadline = trust.deadline();
-        let loss = self
-            .0
-            .lost
-            .get()
-            .map_or(deadline, |lost| deadline.min(*lost));
+        let loss = self.0.lost.get().map_or(deadline, |lost| deadline.min(*lost));
         (loss + trust.timings.grace).min(trust.last_exit())
     }
 
@@ -377,10 +360,7 @@ impl StdError for Ending {}
 impl Ending {
     /// An error of the work's own that came with the ending: it is logged as an error, where the ending alone is not.
     pub fn with(self, error: impl Into<BoxError>) -> Failed {
-        Failed {
-            ending: self,
-            error: error.into(),
-        }
+        Failed { ending: self, error: error.into() }
     }
 }
 

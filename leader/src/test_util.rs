@@ -45,11 +45,8 @@ use crate::timings::Timings;
 /// If the name is not a [`WorkName`].
 pub fn tenure(name: &str) -> (Tenure, TestTenure) {
     let (keeper, commands) = mpsc::unbounded_channel();
-    let timings = Timings {
-        lease: Duration::from_hours(10),
-        deadline: Duration::from_hours(9),
-        ..Timings::default()
-    };
+    let timings =
+        Timings { lease: Duration::from_hours(10), deadline: Duration::from_hours(9), ..Timings::default() };
     let clock = Clock::machine();
     let trust = Trust::new(clock.now(), clock, timings);
     let tenure = Tenure::new(Founding {
@@ -61,10 +58,7 @@ pub fn tenure(name: &str) -> (Tenure, TestTenure) {
         keeper,
         reporter: Arc::new(Reporter::new("test".into(), None)),
     });
-    let test = TestTenure {
-        tenure: tenure.clone(),
-        _commands: commands,
-    };
+    let test = TestTenure { tenure: tenure.clone(), _commands: commands };
     (tenure, test)
 }
 

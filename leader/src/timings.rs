@@ -77,9 +77,7 @@ impl Timings {
                 )));
             }
             if value > LONGEST {
-                return Err(TimingsError(format!(
-                    "`{name}` is {value:?}; give it at most a day"
-                )));
+                return Err(TimingsError(format!("`{name}` is {value:?}; give it at most a day")));
             }
         }
         if self.renew + self.attempt() > self.deadline {
@@ -130,48 +128,12 @@ mod tests {
         assert_eq!(defaults.validate(), Ok(()));
         let second = Duration::from_secs(1);
         for (broken, rule) in [
-            (
-                Timings {
-                    attempt: Some(9 * second),
-                    ..defaults
-                },
-                "`renew + attempt <= deadline`",
-            ),
-            (
-                Timings {
-                    grace: Duration::ZERO,
-                    ..defaults
-                },
-                "`grace`",
-            ),
-            (
-                Timings {
-                    lease: Duration::MAX,
-                    ..defaults
-                },
-                "`lease`",
-            ),
-            (
-                Timings {
-                    renew: 6 * second,
-                    ..defaults
-                },
-                "`renew + attempt <= deadline`",
-            ),
-            (
-                Timings {
-                    deadline: 14 * second + second / 2,
-                    ..defaults
-                },
-                "`deadline + margin < lease`",
-            ),
-            (
-                Timings {
-                    margin: 5 * second,
-                    ..defaults
-                },
-                "`deadline + margin < lease`",
-            ),
+            (Timings { attempt: Some(9 * second), ..defaults }, "`renew + attempt <= deadline`"),
+            (Timings { grace: Duration::ZERO, ..defaults }, "`grace`"),
+            (Timings { lease: Duration::MAX, ..defaults }, "`lease`"),
+            (Timings { renew: 6 * second, ..defaults }, "`renew + attempt <= deadline`"),
+            (Timings { deadline: 14 * second + second / 2, ..defaults }, "`deadline + margin < lease`"),
+            (Timings { margin: 5 * second, ..defaults }, "`deadline + margin < lease`"),
         ] {
             let error = broken.validate().expect_err(rule).to_string();
             assert!(error.contains(rule), "{error}");

@@ -92,17 +92,13 @@ impl<DB: Fenced> Deref for Transaction<DB> {
     type Target = DB::Connection;
 
     fn deref(&self) -> &Self::Target {
-        self.connection
-            .as_ref()
-            .expect("the connection is there until the transaction is over")
+        self.connection.as_ref().expect("the connection is there until the transaction is over")
     }
 }
 
 impl<DB: Fenced> DerefMut for Transaction<DB> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        self.connection
-            .as_mut()
-            .expect("the connection is there until the transaction is over")
+        self.connection.as_mut().expect("the connection is there until the transaction is over")
     }
 }
 
@@ -185,10 +181,7 @@ impl Tenure {
     ///
     /// [`TransactionError::Ended`] before the first statement of the work if the tenure is over;
     /// [`TransactionError::Unknown`] if the pool is on another database; otherwise what the pool or the database said.
-    pub async fn begin<DB: Fenced>(
-        &self,
-        pool: &Pool<DB>,
-    ) -> Result<Transaction<DB>, TransactionError> {
+    pub async fn begin<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
         /// A database whose default is SERIALIZABLE may refuse the first statement of a transaction.
         const TRIES: u32 = 3;
 
@@ -301,10 +294,7 @@ impl Tenure {
     ///
     /// [`TransactionError::NotInTransaction`] outside a transaction; [`TransactionError::Conflict`] if the transaction
     /// must be run again; otherwise those of [`begin`](Self::begin). Roll the transaction back on each of them.
-    pub async fn fence<DB: Fenced>(
-        &self,
-        connection: &mut DB::Connection,
-    ) -> Result<(), TransactionError> {
+    pub async fn fence<DB: Fenced>(&self, connection: &mut DB::Connection) -> Result<(), TransactionError> {
         self.check()?;
         if !connection.is_in_transaction() {
             return Err(TransactionError::NotInTransaction);
@@ -319,11 +309,7 @@ impl Tenure {
     async fn open<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
         // An exhausted pool must not keep a work that should end.
         let connection = self.until_ended(pool.acquire()).await??;
-        Ok(Transaction {
-            tenure: self.clone(),
-            connection: Some(connection),
-            fenced: false,
-        })
+        Ok(Transaction { tenure: self.clone(), connection: Some(connection), fenced: false })
     }
 
     /// The fence itself.
@@ -410,9 +396,7 @@ mod sealed {
         ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
         /// Takes back what `statement` set for longer than the transaction.
-        fn leave(
-            connection: &mut Self::Connection,
-        ) -> impl Future<Output = sqlx::Result<()>> + Send {
+        fn leave(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send {
             let _ = connection;
             async { Ok(()) }
         }
@@ -453,16 +437,12 @@ mod postgres {
                 session = key.session,
                 trace_id = key.trace_id,
             );
-            let row = raw_sql(AssertSqlSafe(statement))
-                .fetch_optional(connection)
-                .await?;
+            let row = raw_sql(AssertSqlSafe(statement)).fetch_optional(connection).await?;
             Ok(row.is_some())
         }
 
         fn is_conflict(error: &sqlx::Error) -> bool {
-            let code = error
-                .as_database_error()
-                .and_then(sqlx::error::DatabaseError::code);
+            let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
             code.is_some_and(|code| code == "40001")
         }
 
@@ -479,11 +459,7 @@ mod postgres {
         const LONGEST: usize = 63;
 
         let plain = |c: char| {
-            if c.is_ascii_alphanumeric() || "_-.:/".contains(c) {
-                c
-            } else {
-                '?'
-            }
+            if c.is_ascii_alphanumeric() || "_-.:/".contains(c) { c } else { '?' }
         };
         let mut tag = format!("leader:{}:", key.term);
         tag.extend(key.name.chars().map(plain).take(LONGEST - tag.len()));
@@ -522,15 +498,9 @@ mod mysql {
             Some(AssertSqlSafe(format!("{}; START TRANSACTION", bound(key))).into_sql_str())
         }
 
-        async fn prepare_fence(
-            connection: &mut MySqlConnection,
-            key: &Key<'_>,
-        ) -> sqlx::Result<()> {
+        async fn prepare_fence(connection: &mut MySqlConnection, key: &Key<'_>) -> sqlx::Result<()> {
             // It stays on this connection: there is no end of the transaction to hook on.
-            raw_sql(AssertSqlSafe(bound(key)))
-                .execute(connection)
-                .await
-                .map(drop)
+            raw_sql(AssertSqlSafe(bound(key))).execute(connection).await.map(drop)
         }
 
         async fn hold(connection: &mut MySqlConnection, key: &Key<'_>) -> sqlx::Result<bool> {
@@ -543,9 +513,7 @@ mod mysql {
                 key.term,
                 key.trace_id,
             );
-            let row = raw_sql(AssertSqlSafe(statement))
-                .fetch_optional(connection)
-                .await?;
+            let row = raw_sql(AssertSqlSafe(statement)).fetch_optional(connection).await?;
             Ok(row.is_some())
         }
 
@@ -566,9 +534,7 @@ mod mysql {
     }
 
     fn number(error: &sqlx::Error) -> Option<u16> {
-        let error = error
-            .as_database_error()?
-            .try_downcast_ref::<MySqlDatabaseError>()?;
+        let error = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
         Some(error.number())
     }
 }
@@ -583,9 +549,7 @@ mod sqlite {
 
     impl Dialect for Sqlite {
         async fn pass(pool: &Pool<Self>) {
-            Turnstile::beside(pool.connect_options().get_filename())
-                .pass()
-                .await;
+            Turnstile::beside(pool.connect_options().get_filename()).pass().await;
         }
 
         fn statement(_key: &Key<'_>) -> Option<SqlStr> {
@@ -593,10 +557,7 @@ mod sqlite {
             Some("BEGIN IMMEDIATE".into_sql_str())
         }
 
-        async fn prepare_fence(
-            connection: &mut SqliteConnection,
-            key: &Key<'_>,
-        ) -> sqlx::Result<()> {
+        async fn prepare_fence(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<()> {
             // Somebody else began this transaction, as a deferred one maybe: a write takes the write lock.
             sqlx::query("UPDATE leader_names SET term = term WHERE namespace = ?1 AND name = ?2 AND session_id = ?3 AND term = ?4")
                 .bind(key.namespace.to_owned())

@@ -98,19 +98,10 @@ impl Watchdog {
         let mut state = self.0.lock();
         let key = state.next;
         state.next += 1;
-        state.watched.insert(
-            key,
-            Entry {
-                tenure,
-                reported: false,
-            },
-        );
+        state.watched.insert(key, Entry { tenure, reported: false });
         drop(state);
         self.ring();
-        Watched {
-            watchdog: Arc::downgrade(&self.0),
-            key,
-        }
+        Watched { watchdog: Arc::downgrade(&self.0), key }
     }
 
     /// Something changed that moves an exit forward.
@@ -154,10 +145,7 @@ impl Inner {
             let pause = next.map_or(TICK, |next| next.since(begun).min(TICK));
             let mut state = this.lock();
             if !std::mem::take(&mut state.rung) {
-                let waited = this
-                    .bell
-                    .wait_timeout(state, pause)
-                    .unwrap_or_else(PoisonError::into_inner);
+                let waited = this.bell.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
                 state = waited.0;
                 state.rung = false;
             }
@@ -188,11 +176,7 @@ impl Inner {
                 overrun.push(tenure.clone());
             }
             if !entry.reported {
-                let soonest = if tenure.is_lost() {
-                    exit
-                } else {
-                    exit.min(tenure.0.trust.deadline())
-                };
+                let soonest = if tenure.is_lost() { exit } else { exit.min(tenure.0.trust.deadline()) };
                 next = Some(next.map_or(soonest, |next: Moment| next.min(soonest)));
             }
         }
@@ -231,11 +215,7 @@ impl Inner {
             }
             let _ = done.send(());
         };
-        if thread::Builder::new()
-            .name("leader-last-words".to_owned())
-            .spawn(report)
-            .is_ok()
-        {
+        if thread::Builder::new().name("leader-last-words".to_owned()).spawn(report).is_ok() {
             let _ = said.recv_timeout(REPORT);
         }
         crate::exit::at_once(EXIT_STATUS);
@@ -248,11 +228,7 @@ impl Inner {
 
 impl Overrun {
     fn of(tenure: &Tenure) -> Self {
-        Self {
-            name: tenure.0.name.clone(),
-            term: tenure.term(),
-            trace_id: tenure.trace_id().into(),
-        }
+        Self { name: tenure.0.name.clone(), term: tenure.term(), trace_id: tenure.trace_id().into() }
     }
 }
 

@@ -90,10 +90,7 @@ impl Campaign {
         fresh: impl FnMut() -> SessionId + Send + 'static,
     ) -> Self {
         let start = session.good;
-        let names = names
-            .into_iter()
-            .map(|name| (name, Standing::Standby { from: start }))
-            .collect();
+        let names = names.into_iter().map(|name| (name, Standing::Standby { from: start })).collect();
         Self {
             timings,
             names,
@@ -113,10 +110,7 @@ impl Campaign {
             unconfirmed: None,
             renew_now: false,
             shutdown: None,
-            effects: vec![Effect::Trusted {
-                session: session.id,
-                good: session.good,
-            }],
+            effects: vec![Effect::Trusted { session: session.id, good: session.good }],
             rng,
             fresh: Box::new(fresh),
         }
@@ -131,11 +125,7 @@ impl Campaign {
                 session.trying(now);
                 self.renew_now = false;
             }
-            return Next::Send(Attempt {
-                request,
-                started: now,
-                give_up,
-            });
+            return Next::Send(Attempt { request, started: now, give_up });
         }
         if self.finished(now) {
             if self.session.is_some() || !self.lost.is_empty() {
@@ -157,11 +147,7 @@ impl Campaign {
         };
         match *standing {
             Standing::Leading { session, term, .. } if term == of => {
-                *standing = Standing::Releasing {
-                    session,
-                    term,
-                    from,
-                };
+                *standing = Standing::Releasing { session, term, from };
                 self.release_due = self.release_due.min(now);
             }
             Standing::Lost { term, .. } if term == of => *standing = Standing::Standby { from },
@@ -223,21 +209,14 @@ impl Campaign {
         };
         if told.is_none() {
             *told = Some(ending);
-            self.effects.push(Effect::End {
-                name: name.clone(),
-                term: *term,
-                ending,
-            });
+            self.effects.push(Effect::End { name: name.clone(), term: *term, ending });
         }
         Some(*term)
     }
 
     /// Gives the session up when its deadline has passed, whether or not a statement is on the wire (I5).
     fn expire(&mut self, now: Moment) {
-        if self
-            .session
-            .is_some_and(|session| now >= session.deadline(&self.timings))
-        {
+        if self.session.is_some_and(|session| now >= session.deadline(&self.timings)) {
             self.lose(Loss::Deadline, now);
         }
     }
@@ -247,33 +226,16 @@ impl Campaign {
             return;
         };
         let from = now + self.timings.campaign + self.jitter(self.timings.campaign_jitter());
-        self.effects.push(Effect::SessionLost {
-            session: session.id,
-            why,
-        });
+        self.effects.push(Effect::SessionLost { session: session.id, why });
         for (name, standing) in &mut self.names {
             match *standing {
-                Standing::Leading {
-                    session: held,
-                    term,
-                    ..
-                } if held == session.id => {
-                    *standing = Standing::Lost {
-                        session: held,
-                        term,
-                    };
-                    self.effects.push(Effect::End {
-                        name: name.clone(),
-                        term,
-                        ending: Ending::LeaseLost,
-                    });
+                Standing::Leading { session: held, term, .. } if held == session.id => {
+                    *standing = Standing::Lost { session: held, term };
+                    self.effects.push(Effect::End { name: name.clone(), term, ending: Ending::LeaseLost });
                 }
                 Standing::Releasing { term, .. } => {
                     *standing = Standing::Standby { from };
-                    self.effects.push(Effect::Released {
-                        name: name.clone(),
-                        term,
-                    });
+                    self.effects.push(Effect::Released { name: name.clone(), term });
                 }
                 _ => {}
             }
@@ -337,11 +299,7 @@ impl Campaign {
                 return None;
             }
             let by = self.close_by(now);
-            return if now < by {
-                self.to_close(now).map(|id| Request::Close { id })
-            } else {
-                None
-            };
+            return if now < by { self.to_close(now).map(|id| Request::Close { id }) } else { None };
         }
         if now < self.open_due {
             return None;
@@ -363,9 +321,10 @@ impl Campaign {
     /// The shutdown has nothing left to wait for.
     fn idle(&self) -> bool {
         self.shutdown.is_some()
-            && !self.names.values().any(|standing| {
-                matches!(standing, Standing::Leading { .. } | Standing::Lost { .. })
-            })
+            && !self
+                .names
+                .values()
+                .any(|standing| matches!(standing, Standing::Leading { .. } | Standing::Lost { .. }))
     }
 
     fn close_by(&mut self, now: Moment) -> Moment {
@@ -377,13 +336,10 @@ impl Campaign {
     }
 
     fn to_release(&self) -> Vec<Hold> {
-        let ended = self
-            .names
-            .iter()
-            .filter_map(|(name, standing)| match standing {
-                Standing::Releasing { term, .. } => Some((name.clone(), *term)),
-                _ => None,
-            });
+        let ended = self.names.iter().filter_map(|(name, standing)| match standing {
+            Standing::Releasing { term, .. } => Some((name.clone(), *term)),
+            _ => None,
+        });
         ended.chain(self.orphans.iter().cloned()).collect()
     }
 
@@ -410,11 +366,7 @@ impl Campaign {
             // A work may have been registered for shutdown or lost its row since the scan.
             .filter(|name| matches!(self.names.get(name), Some(Standing::Standby { .. })))
             .collect();
-        (!names.is_empty()).then(|| Request::Claim {
-            id,
-            names,
-            gone: plan.gone.into_iter().collect(),
-        })
+        (!names.is_empty()).then(|| Request::Claim { id, names, gone: plan.gone.into_iter().collect() })
     }
 
     /// When the next scan is due, if any name is campaigned for.
@@ -433,13 +385,11 @@ impl Campaign {
         let attempt = now + self.timings.attempt();
         let closing = self.shutdown.and_then(|shutdown| shutdown.close_by);
         match (request, &self.session) {
-            (Request::Close { .. }, _) if closing.is_some() => {
-                attempt.min(closing.unwrap_or(attempt))
-            }
+            (Request::Close { .. }, _) if closing.is_some() => attempt.min(closing.unwrap_or(attempt)),
             (Request::Renew { .. }, Some(session)) => session.give_up_renewal(now, &self.timings),
-            (Request::Release { .. }, Some(session)) => session
-                .give_up(now, &self.timings)
-                .min(now + self.timings.release),
+            (Request::Release { .. }, Some(session)) => {
+                session.give_up(now, &self.timings).min(now + self.timings.release)
+            }
             (_, Some(session)) => session.give_up(now, &self.timings),
             (_, None) => attempt,
         }
@@ -490,16 +440,12 @@ impl Campaign {
         let mut digest = Digest::default();
         for standing in self.names.values() {
             match *standing {
-                Standing::Leading {
-                    session: held,
-                    term,
-                    ..
+                Standing::Leading { session: held, term, .. }
+                | Standing::Releasing { session: held, term, .. }
+                    if held == session =>
+                {
+                    digest.add(term)
                 }
-                | Standing::Releasing {
-                    session: held,
-                    term,
-                    ..
-                } if held == session => digest.add(term),
                 _ => {}
             }
         }

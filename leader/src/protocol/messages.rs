@@ -13,17 +13,9 @@ pub(crate) enum Standing {
     /// It campaigns, from this moment on.
     Standby { from: Moment },
     /// Its work runs; `told` once it was asked to end.
-    Leading {
-        session: SessionId,
-        term: Term,
-        told: Option<Ending>,
-    },
+    Leading { session: SessionId, term: Term, told: Option<Ending> },
     /// The work has ended and the name is still to be given back.
-    Releasing {
-        session: SessionId,
-        term: Term,
-        from: Moment,
-    },
+    Releasing { session: SessionId, term: Term, from: Moment },
     /// The lease is lost and the work still runs: nothing is campaigned for (I4).
     Lost { session: SessionId, term: Term },
 }

@@ -22,12 +22,7 @@ pub(crate) struct Session {
 impl Session {
     /// A session whose opening was answered; `started` is when it was sent.
     pub(crate) fn opened(id: SessionId, started: Moment) -> Self {
-        Self {
-            id,
-            good: started,
-            tried: started,
-            sound: true,
-        }
+        Self { id, good: started, tried: started, sound: true }
     }
 
     /// A renewal was sent.
@@ -98,10 +93,7 @@ mod tests {
         assert_eq!(session.give_up_renewal(at(102), &timings), at(107));
         assert_eq!(session.give_up_renewal(at(107), &timings), at(110));
         assert_eq!(session.give_up(at(101), &timings), at(105));
-        assert_eq!(
-            session.give_up(at(108), &timings),
-            at(108) + timings.attempt() / 4
-        );
+        assert_eq!(session.give_up(at(108), &timings), at(108) + timings.attempt() / 4);
         assert_eq!(session.give_up(at(109), &timings), at(110));
     }
 }

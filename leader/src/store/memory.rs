@@ -51,10 +51,7 @@ struct NameRow {
 
 /// A statement of the protocol, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(
-    missing_docs,
-    reason = "the statements of docs/design.md, by their names"
-)]
+#[allow(missing_docs, reason = "the statements of docs/design.md, by their names")]
 pub enum Operation {
     Prepare,
     Ensure,
@@ -121,18 +118,11 @@ impl Memory {
         let key = (namespace.to_owned(), WorkName::new(name).ok()?);
         let row = tables.names.get(&key)?;
         let session = tables.sessions.get(&row.session?)?;
-        (session.expires > self.0.clock.now())
-            .then(|| (session.instance.clone(), Term::new(row.term)))
+        (session.expires > self.0.clock.now()).then(|| (session.instance.clone(), Term::new(row.term)))
     }
 
     /// A fence: locks the row of a name in share mode if session and term are its own, until the guard is dropped.
-    pub fn fence(
-        &self,
-        namespace: &str,
-        name: &WorkName,
-        session: SessionId,
-        term: Term,
-    ) -> Option<Fence> {
+    pub fn fence(&self, namespace: &str, name: &WorkName, session: SessionId, term: Term) -> Option<Fence> {
         let mut tables = self.tables();
         let key = (namespace.to_owned(), name.clone());
         let row = tables.names.get_mut(&key)?;
@@ -140,10 +130,7 @@ impl Memory {
             return None;
         }
         row.fenced += 1;
-        Some(Fence {
-            database: self.clone(),
-            key,
-        })
+        Some(Fence { database: self.clone(), key })
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -182,11 +169,7 @@ pub(crate) struct MemoryStore {
 impl MemoryStore {
     pub(crate) fn new(database: Memory, scope: Scope) -> Self {
         let freed = database.0.freed.subscribe();
-        Self {
-            database,
-            scope,
-            freed,
-        }
+        Self { database, scope, freed }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -203,12 +186,7 @@ impl MemoryStore {
         const LATENCY: Duration = Duration::from_micros(500);
 
         let fault = {
-            let mut decide = self
-                .database
-                .0
-                .faults
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut decide = self.database.0.faults.lock().unwrap_or_else(PoisonError::into_inner);
             decide(operation)
         };
         tokio::time::sleep(LATENCY).await;
@@ -275,10 +253,7 @@ impl Store for MemoryStore {
 
     async fn renew(&mut self, id: SessionId) -> Result<Option<Digest>, StoreError> {
         self.statement(Operation::Renew, |tables, now| {
-            let row = tables
-                .sessions
-                .get_mut(&id)
-                .filter(|row| row.expires > now)?;
+            let row = tables.sessions.get_mut(&id).filter(|row| row.expires > now)?;
             row.expires = now + self.scope.lease;
             let mut digest = Digest::default();
             for (_, term) in self.mine(tables, id) {
@@ -290,8 +265,7 @@ impl Store for MemoryStore {
     }
 
     async fn held(&mut self, id: SessionId) -> Result<Vec<Hold>, StoreError> {
-        self.statement(Operation::Held, |tables, _| self.mine(tables, id))
-            .await
+        self.statement(Operation::Held, |tables, _| self.mine(tables, id)).await
     }
 
     async fn scan(&mut self, id: SessionId) -> Result<Scan, StoreError> {
@@ -310,21 +284,11 @@ impl Store for MemoryStore {
                         None => Some(Holder::Gone(holder)),
                     },
                 };
-                scan.vacancies.push(Vacancy {
-                    name: name.clone(),
-                    holder,
-                });
+                scan.vacancies.push(Vacancy { name: name.clone(), holder });
             }
-            let sessions = || {
-                tables
-                    .sessions
-                    .iter()
-                    .filter(|(_, row)| row.namespace == self.scope.namespace.as_str())
-            };
-            scan.expired = sessions()
-                .filter(|(_, row)| row.expires <= now)
-                .map(|(id, _)| *id)
-                .collect();
+            let sessions =
+                || tables.sessions.iter().filter(|(_, row)| row.namespace == self.scope.namespace.as_str());
+            scan.expired = sessions().filter(|(_, row)| row.expires <= now).map(|(id, _)| *id).collect();
             scan.next_expiry = sessions()
                 .filter(|(other, row)| **other != id && row.expires > now)
                 .map(|(_, row)| row.expires.since(now))
@@ -336,12 +300,7 @@ impl Store for MemoryStore {
 
     async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
         self.statement(Operation::Reap, |tables, now| {
-            let expired = |id: &&SessionId| {
-                tables
-                    .sessions
-                    .get(*id)
-                    .is_some_and(|row| row.expires <= now)
-            };
+            let expired = |id: &&SessionId| tables.sessions.get(*id).is_some_and(|row| row.expires <= now);
             let reaped: Vec<SessionId> = ids.iter().filter(expired).copied().collect();
             tables.sessions.retain(|id, _| !reaped.contains(id));
             reaped
@@ -357,11 +316,7 @@ impl Store for MemoryStore {
     ) -> Result<Vec<Hold>, StoreError> {
         self.statement(Operation::Claim, |tables, now| {
             let mut won = Vec::new();
-            if tables
-                .sessions
-                .get(&id)
-                .is_none_or(|row| row.expires <= now)
-            {
+            if tables.sessions.get(&id).is_none_or(|row| row.expires <= now) {
                 return won;
             }
             let present = millis(now.since(Moment::after_origin(Duration::ZERO)));

@@ -36,11 +36,7 @@ struct Answer {
 
 impl MySql {
     pub(crate) fn new(options: MySqlConnectOptions, scope: Scope) -> Self {
-        Self {
-            options: options.disable_statement_logging(),
-            scope,
-            connection: None,
-        }
+        Self { options: options.disable_statement_logging(), scope, connection: None }
     }
 
     fn namespace(&self) -> String {
@@ -51,9 +47,7 @@ impl MySql {
         let connection = if let Some(connection) = &mut self.connection {
             connection
         } else {
-            let mut connection = MySqlConnection::connect_with(&self.options)
-                .await
-                .map_err(failed)?;
+            let mut connection = MySqlConnection::connect_with(&self.options).await.map_err(failed)?;
             // The server's defaults are not ours: REPEATABLE READ, lock waits of 50 s and of a day, and an
             // `autocommit=0` under which no renewal would ever be committed.
             let settings = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
@@ -66,10 +60,7 @@ impl MySql {
 }
 
 async fn send(connection: &mut MySqlConnection, message: &str) -> Result<Answer, StoreError> {
-    let mut answer = Answer {
-        affected: 0,
-        rows: Vec::new(),
-    };
+    let mut answer = Answer { affected: 0, rows: Vec::new() };
     let mut results = raw_sql(AssertSqlSafe(message)).fetch_many(connection);
     while let Some(result) = results.try_next().await.map_err(failed)? {
         match result {
@@ -86,9 +77,7 @@ impl Store for MySql {
         let row = one(&answer.rows)?;
         let version: String = get(row, 0)?;
         if get::<Option<String>>(row, 1)?.is_none() {
-            return Err(StoreError::unfit(
-                "the URL names no database; append `/name` to it",
-            ));
+            return Err(StoreError::unfit("the URL names no database; append `/name` to it"));
         }
         fit(&version).map_err(StoreError::unfit)?;
         let there = self
@@ -125,18 +114,13 @@ impl Store for MySql {
             return Ok(());
         }
         let namespace = self.namespace();
-        let rows: Vec<String> = names
-            .iter()
-            .map(|name| format!("({namespace},{})", bytes(name.as_str())))
-            .collect();
+        let rows: Vec<String> =
+            names.iter().map(|name| format!("({namespace},{})", bytes(name.as_str()))).collect();
         // IGNORE takes no lock that another ensure could deadlock with, as names come sorted. It would truncate what is
         // too long without a word; a `WorkName` never is.
-        self.run(&format!(
-            "INSERT IGNORE INTO leader_names (namespace, name) VALUES {}",
-            rows.join(",")
-        ))
-        .await
-        .map(drop)
+        self.run(&format!("INSERT IGNORE INTO leader_names (namespace, name) VALUES {}", rows.join(",")))
+            .await
+            .map(drop)
     }
 
     async fn open(&mut self, id: SessionId) -> Result<(), StoreError> {
@@ -165,10 +149,7 @@ impl Store for MySql {
             return Ok(None);
         }
         let row = one(&answer.rows)?;
-        Ok(Some(Digest {
-            count: get::<i64>(row, 0)?.unsigned_abs(),
-            terms: get(row, 1)?,
-        }))
+        Ok(Some(Digest { count: get::<i64>(row, 0)?.unsigned_abs(), terms: get(row, 1)? }))
     }
 
     async fn held(&mut self, id: SessionId) -> Result<Vec<Hold>, StoreError> {
@@ -196,9 +177,7 @@ impl Store for MySql {
         let mut scan = Scan::default();
         for row in &answer.rows {
             let name: Option<Vec<u8>> = get(row, 0)?;
-            let session = get::<Option<String>>(row, 1)?
-                .map(|id| session_id(&id))
-                .transpose()?;
+            let session = get::<Option<String>>(row, 1)?.map(|id| session_id(&id)).transpose()?;
             let expired = get::<Option<i64>>(row, 2)?;
             let number: Option<i64> = get(row, 3)?;
             match (name, session, expired) {
@@ -207,11 +186,7 @@ impl Store for MySql {
                         scan.vacancies.push(Vacancy {
                             name,
                             holder: session.map(|id| {
-                                if expired == Some(1) {
-                                    Holder::Expired(id)
-                                } else {
-                                    Holder::Gone(id)
-                                }
+                                if expired == Some(1) { Holder::Expired(id) } else { Holder::Gone(id) }
                             }),
                         });
                     }
@@ -228,9 +203,7 @@ impl Store for MySql {
         let mut reaped = Vec::new();
         for id in ids {
             let answer = self
-                .run(&format!(
-                    "DELETE FROM leader_sessions WHERE id = '{id}' AND expires_at_ms <= {NOW}"
-                ))
+                .run(&format!("DELETE FROM leader_sessions WHERE id = '{id}' AND expires_at_ms <= {NOW}"))
                 .await?;
             if answer.affected > 0 {
                 reaped.push(*id);
@@ -251,10 +224,7 @@ impl Store for MySql {
         let free = if gone.is_empty() {
             "q.session_id IS NULL".to_owned()
         } else {
-            format!(
-                "(q.session_id IS NULL OR q.session_id IN ({}))",
-                gone.join(",")
-            )
+            format!("(q.session_id IS NULL OR q.session_id IN ({}))", gone.join(","))
         };
         // An UPDATE that skips locked rows depends on the plan, and waits with some. This form reads by the primary key,
         // skips, and as one autocommit statement cannot be frozen half-way (I1, I3).
@@ -276,10 +246,8 @@ impl Store for MySql {
             return Ok(Vec::new());
         }
         let names = list(held.iter().map(|(name, _)| name.as_str()));
-        let pairs: Vec<String> = held
-            .iter()
-            .map(|(name, term)| format!("({},{term})", bytes(name.as_str())))
-            .collect();
+        let pairs: Vec<String> =
+            held.iter().map(|(name, term)| format!("({},{term})", bytes(name.as_str()))).collect();
         let namespace = self.namespace();
         let answer = self
             .run(&format!(
@@ -297,9 +265,7 @@ impl Store for MySql {
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
-        self.run(&format!("DELETE FROM leader_sessions WHERE id = '{id}'"))
-            .await
-            .map(drop)
+        self.run(&format!("DELETE FROM leader_sessions WHERE id = '{id}'")).await.map(drop)
     }
 
     fn hang_up(&mut self) {
@@ -313,19 +279,10 @@ impl Store for MySql {
 
 /// Whether a server of this version has `SKIP LOCKED`.
 fn fit(version: &str) -> Result<(), String> {
-    let mut numbers = version
-        .split(|c: char| !c.is_ascii_digit())
-        .map_while(|part| part.parse::<u32>().ok());
-    let found = (
-        numbers.next().unwrap_or(0),
-        numbers.next().unwrap_or(0),
-        numbers.next().unwrap_or(0),
-    );
-    let (server, oldest) = if version.contains("MariaDB") {
-        ("MariaDB", (10, 6, 0))
-    } else {
-        ("MySQL", (8, 0, 1))
-    };
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let (server, oldest) =
+        if version.contains("MariaDB") { ("MariaDB", (10, 6, 0)) } else { ("MySQL", (8, 0, 1)) };
     if found < oldest {
         return Err(format!(
             "this {server} server has version {version}; leases need {}.{}.{} or later",
@@ -361,10 +318,7 @@ fn holds(rows: &[MySqlRow]) -> Result<Vec<Hold>, StoreError> {
 
 fn session_id(text: &str) -> Result<SessionId, StoreError> {
     SessionId::parse(text).ok_or_else(|| {
-        StoreError::new(
-            Cause::Broken,
-            format!("`{text}` in the tables is not the id of a session"),
-        )
+        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
     })
 }
 
@@ -405,21 +359,12 @@ mod tests {
 
     #[test]
     fn only_servers_that_skip_locked_rows_are_fit() {
-        for fit_version in [
-            "10.6.0-MariaDB",
-            "10.11.19-MariaDB-0+deb12u1",
-            "11.4.2-MariaDB",
-            "8.0.36",
-            "9.1.0",
-        ] {
+        for fit_version in
+            ["10.6.0-MariaDB", "10.11.19-MariaDB-0+deb12u1", "11.4.2-MariaDB", "8.0.36", "9.1.0"]
+        {
             assert_eq!(fit(fit_version), Ok(()), "{fit_version}");
         }
-        for old in [
-            "10.5.99-MariaDB",
-            "5.7.44-log",
-            "8.0.0",
-            "5.5.5-10.3.1-MariaDB",
-        ] {
+        for old in ["10.5.99-MariaDB", "5.7.44-log", "8.0.0", "5.5.5-10.3.1-MariaDB"] {
             assert!(fit(old).is_err(), "{old}");
         }
     }

@@ -12,8 +12,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql
 use tokio::sync::Notify;
 
 use super::{
-    Cause, Companion, Scope, Store, StoreError, hex, json_array, json_holds, json_names, left,
-    millis,
+    Cause, Companion, Scope, Store, StoreError, hex, json_array, json_holds, json_names, left, millis,
 };
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
@@ -73,16 +72,9 @@ impl Postgres {
     async fn send(&mut self, message: String) -> Result<Vec<PgRow>, StoreError> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            None => self.connection.insert(
-                PgConnection::connect_with(&self.options)
-                    .await
-                    .map_err(failed)?,
-            ),
+            None => self.connection.insert(PgConnection::connect_with(&self.options).await.map_err(failed)?),
         };
-        raw_sql(AssertSqlSafe(message))
-            .fetch_all(connection)
-            .await
-            .map_err(failed)
+        raw_sql(AssertSqlSafe(message)).fetch_all(connection).await.map_err(failed)
     }
 
     /// Announces what `freed` returned a row for.
@@ -122,10 +114,7 @@ impl Store for Postgres {
                     ),
                 ));
             }
-            self.run(&format!(
-                "SELECT pg_advisory_xact_lock({CREATE_LOCK}); {TABLES}"
-            ))
-            .await?;
+            self.run(&format!("SELECT pg_advisory_xact_lock({CREATE_LOCK}); {TABLES}")).await?;
         }
         Ok(())
     }
@@ -163,10 +152,7 @@ impl Store for Postgres {
         rows.first()
             .map(|row| {
                 let count: i64 = get(row, 0)?;
-                Ok(Digest {
-                    count: count.unsigned_abs(),
-                    terms: get(row, 1)?,
-                })
+                Ok(Digest { count: count.unsigned_abs(), terms: get(row, 1)? })
             })
             .transpose()
     }
@@ -194,9 +180,7 @@ impl Store for Postgres {
         let mut scan = Scan::default();
         for row in &self.run(&statement).await? {
             let name: Option<String> = get(row, 0)?;
-            let session = get::<Option<String>>(row, 1)?
-                .map(|id| session_id(&id))
-                .transpose()?;
+            let session = get::<Option<String>>(row, 1)?.map(|id| session_id(&id)).transpose()?;
             let expired: Option<bool> = get(row, 2)?;
             let number: Option<i64> = get(row, 3)?;
             match (name, session, expired) {
@@ -206,11 +190,7 @@ impl Store for Postgres {
                         scan.vacancies.push(Vacancy {
                             name,
                             holder: session.map(|id| {
-                                if expired == Some(true) {
-                                    Holder::Expired(id)
-                                } else {
-                                    Holder::Gone(id)
-                                }
+                                if expired == Some(true) { Holder::Expired(id) } else { Holder::Gone(id) }
                             }),
                         });
                     }
@@ -231,9 +211,7 @@ impl Store for Postgres {
             session_ids(ids)
         );
         let rows = self.run(&statement).await?;
-        rows.iter()
-            .map(|row| session_id(&get::<String>(row, 0)?))
-            .collect()
+        rows.iter().map(|row| session_id(&get::<String>(row, 0)?)).collect()
     }
 
     async fn claim(
@@ -282,9 +260,8 @@ impl Store for Postgres {
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
-        let statement = self.announcing(&format!(
-            "DELETE FROM leader_sessions WHERE id = '{id}' RETURNING 1"
-        ));
+        let statement =
+            self.announcing(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING 1"));
         self.run(&statement).await.map(drop)
     }
 
@@ -300,9 +277,7 @@ impl Store for Postgres {
         let options = self.options.clone();
         let channel = self.channel();
         let notified = Arc::clone(&self.notified);
-        Some(Box::pin(
-            async move { listen(options, channel, notified).await },
-        ))
+        Some(Box::pin(async move { listen(options, channel, notified).await }))
     }
 }
 
@@ -342,17 +317,12 @@ async fn hear(
     /// Behind a pooler in transaction mode LISTEN is answered and never delivers.
     const TEST: Duration = Duration::from_secs(1);
 
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .connect_with(options.clone())
-        .await?;
+    let pool = PgPoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.ignore_pool_close_event(true);
     listener.eager_reconnect(false);
     listener.listen(channel).await?;
-    raw_sql(AssertSqlSafe(format!("SELECT pg_notify('{channel}', '')")))
-        .execute(&mut listener)
-        .await?;
+    raw_sql(AssertSqlSafe(format!("SELECT pg_notify('{channel}', '')"))).execute(&mut listener).await?;
     match tokio::time::timeout(TEST, listener.try_recv()).await {
         Ok(Ok(Some(_))) => {}
         Ok(Ok(None)) => return Err(sqlx::Error::PoolClosed),
@@ -373,11 +343,9 @@ async fn hear(
 
 /// A channel per namespace, by FNV-1a: equal names mean equal channels, and a collision only wakes somebody in vain.
 fn channel(namespace: &str) -> String {
-    let hash = namespace
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+    let hash = namespace.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     format!("leader_{hash:016x}")
 }
 
@@ -409,10 +377,7 @@ fn holds<'r>(rows: impl IntoIterator<Item = &'r PgRow>) -> Result<Vec<Hold>, Sto
 
 fn session_id(text: &str) -> Result<SessionId, StoreError> {
     SessionId::parse(text).ok_or_else(|| {
-        StoreError::new(
-            Cause::Broken,
-            format!("`{text}` in the tables is not the id of a session"),
-        )
+        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
     })
 }
 
@@ -460,9 +425,6 @@ mod tests {
 
     #[test]
     fn no_text_can_break_out_of_its_expression() {
-        assert_eq!(
-            text("';--"),
-            "convert_from(decode('273b2d2d','hex'),'UTF8')"
-        );
+        assert_eq!(text("';--"), "convert_from(decode('273b2d2d','hex'),'UTF8')");
     }
 }

@@ -108,10 +108,7 @@ impl Sqlite {
     async fn connection(&mut self) -> Result<&mut SqliteConnection, StoreError> {
         if self.connection.is_none() {
             let connection = loop {
-                match SqliteConnection::connect_with(&self.options)
-                    .await
-                    .map_err(failed)
-                {
+                match SqliteConnection::connect_with(&self.options).await.map_err(failed) {
                     Ok(connection) => break connection,
                     Err(error) if error.cause == Cause::Transient => {
                         tokio::time::sleep(AGAIN).await;
@@ -121,17 +118,11 @@ impl Sqlite {
             };
             self.connection = Some(connection);
         }
-        self.connection
-            .as_mut()
-            .ok_or_else(|| StoreError::new(Cause::Broken, "not connected"))
+        self.connection.as_mut().ok_or_else(|| StoreError::new(Cause::Broken, "not connected"))
     }
 
     /// Runs one statement that writes, as soon as the file lets it. It ends at the latest when the attempt is given up.
-    async fn write(
-        &mut self,
-        sql: &'static str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<SqliteRow>, StoreError> {
+    async fn write(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<SqliteRow>, StoreError> {
         let mut held = None;
         loop {
             let connection = self.connection().await?;
@@ -148,11 +139,7 @@ impl Sqlite {
         }
     }
 
-    async fn read(
-        &mut self,
-        sql: &'static str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<SqliteRow>, StoreError> {
+    async fn read(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<SqliteRow>, StoreError> {
         loop {
             let connection = self.connection().await?;
             match fetch(connection, sql, values).await {
@@ -195,9 +182,7 @@ impl Store for Sqlite {
                 "a SQLite database in memory belongs to one process; give the elector a file",
             ));
         }
-        let clock = self
-            .read("SELECT unixepoch('subsec'), sqlite_version()", &[])
-            .await?;
+        let clock = self.read("SELECT unixepoch('subsec'), sqlite_version()", &[]).await?;
         let row = one(&clock)?;
         if get::<Option<f64>>(row, 0)?.is_none() {
             return Err(StoreError::unfit(format!(
@@ -220,10 +205,7 @@ impl Store for Sqlite {
                     ),
                 ));
             }
-            for table in TABLES
-                .split_inclusive(';')
-                .filter(|table| !table.trim().is_empty())
-            {
+            for table in TABLES.split_inclusive(';').filter(|table| !table.trim().is_empty()) {
                 self.write(table, &[]).await?;
             }
         }
@@ -232,26 +214,15 @@ impl Store for Sqlite {
 
     async fn ensure(&mut self, names: &[WorkName]) -> Result<(), StoreError> {
         let (namespace, names) = (self.namespace(), json_names(names));
-        self.write(ENSURE, &[Value::Text(&namespace), Value::Text(&names)])
-            .await
-            .map(drop)
+        self.write(ENSURE, &[Value::Text(&namespace), Value::Text(&names)]).await.map(drop)
     }
 
     async fn open(&mut self, id: SessionId) -> Result<(), StoreError> {
-        let (id, namespace, instance) = (
-            id.to_string(),
-            self.namespace(),
-            self.scope.instance.clone(),
-        );
+        let (id, namespace, instance) = (id.to_string(), self.namespace(), self.scope.instance.clone());
         let lease = self.scope.lease_ms();
         self.write(
             OPEN,
-            &[
-                Value::Text(&id),
-                Value::Text(&namespace),
-                Value::Text(&instance),
-                Value::Number(lease),
-            ],
+            &[Value::Text(&id), Value::Text(&namespace), Value::Text(&instance), Value::Number(lease)],
         )
         .await
         .map(drop)
@@ -259,39 +230,23 @@ impl Store for Sqlite {
 
     async fn renew(&mut self, id: SessionId) -> Result<Option<Digest>, StoreError> {
         let (id, lease) = (id.to_string(), self.scope.lease_ms());
-        let rows = self
-            .write(RENEW, &[Value::Number(lease), Value::Text(&id)])
-            .await?;
+        let rows = self.write(RENEW, &[Value::Number(lease), Value::Text(&id)]).await?;
         rows.first()
-            .map(|row| {
-                Ok(Digest {
-                    count: get::<i64>(row, 0)?.unsigned_abs(),
-                    terms: get(row, 1)?,
-                })
-            })
+            .map(|row| Ok(Digest { count: get::<i64>(row, 0)?.unsigned_abs(), terms: get(row, 1)? }))
             .transpose()
     }
 
     async fn held(&mut self, id: SessionId) -> Result<Vec<Hold>, StoreError> {
         let (namespace, id) = (self.namespace(), id.to_string());
-        holds(
-            &self
-                .read(HELD, &[Value::Text(&namespace), Value::Text(&id)])
-                .await?,
-        )
+        holds(&self.read(HELD, &[Value::Text(&namespace), Value::Text(&id)]).await?)
     }
 
     async fn scan(&mut self, id: SessionId) -> Result<Scan, StoreError> {
         let (namespace, id) = (self.namespace(), id.to_string());
         let mut scan = Scan::default();
-        for row in &self
-            .read(SCAN, &[Value::Text(&namespace), Value::Text(&id)])
-            .await?
-        {
+        for row in &self.read(SCAN, &[Value::Text(&namespace), Value::Text(&id)]).await? {
             let name: Option<String> = get(row, 0)?;
-            let session = get::<Option<String>>(row, 1)?
-                .map(|id| session_id(&id))
-                .transpose()?;
+            let session = get::<Option<String>>(row, 1)?.map(|id| session_id(&id)).transpose()?;
             let expired: Option<i64> = get(row, 2)?;
             let number: Option<i64> = get(row, 3)?;
             match (name, session, expired) {
@@ -301,11 +256,7 @@ impl Store for Sqlite {
                         scan.vacancies.push(Vacancy {
                             name,
                             holder: session.map(|id| {
-                                if expired == Some(1) {
-                                    Holder::Expired(id)
-                                } else {
-                                    Holder::Gone(id)
-                                }
+                                if expired == Some(1) { Holder::Expired(id) } else { Holder::Gone(id) }
                             }),
                         });
                     }
@@ -321,9 +272,7 @@ impl Store for Sqlite {
     async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
         let ids = json_ids(ids);
         let rows = self.write(REAP, &[Value::Text(&ids)]).await?;
-        rows.iter()
-            .map(|row| session_id(&get::<String>(row, 0)?))
-            .collect()
+        rows.iter().map(|row| session_id(&get::<String>(row, 0)?)).collect()
     }
 
     async fn claim(
@@ -332,34 +281,18 @@ impl Store for Sqlite {
         names: &[WorkName],
         gone: &[SessionId],
     ) -> Result<Vec<Hold>, StoreError> {
-        let (namespace, names, gone, id) = (
-            self.namespace(),
-            json_names(names),
-            json_ids(gone),
-            id.to_string(),
-        );
-        let values = [
-            Value::Text(&namespace),
-            Value::Text(&names),
-            Value::Text(&gone),
-            Value::Text(&id),
-        ];
+        let (namespace, names, gone, id) =
+            (self.namespace(), json_names(names), json_ids(gone), id.to_string());
+        let values = [Value::Text(&namespace), Value::Text(&names), Value::Text(&gone), Value::Text(&id)];
         holds(&self.write(CLAIM, &values).await?)
     }
 
     async fn release(&mut self, id: SessionId, held: &[Hold]) -> Result<Vec<Hold>, StoreError> {
         let (namespace, held, id) = (self.namespace(), json_holds(held), id.to_string());
         // Who writes has the whole file: no row can be locked by somebody else.
-        self.write(
-            RELEASE,
-            &[
-                Value::Text(&namespace),
-                Value::Text(&held),
-                Value::Text(&id),
-            ],
-        )
-        .await
-        .map(|_| Vec::new())
+        self.write(RELEASE, &[Value::Text(&namespace), Value::Text(&held), Value::Text(&id)])
+            .await
+            .map(|_| Vec::new())
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
@@ -446,10 +379,7 @@ fn holds(rows: &[SqliteRow]) -> Result<Vec<Hold>, StoreError> {
 
 fn session_id(text: &str) -> Result<SessionId, StoreError> {
     SessionId::parse(text).ok_or_else(|| {
-        StoreError::new(
-            Cause::Broken,
-            format!("`{text}` in the tables is not the id of a session"),
-        )
+        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
     })
 }
 
@@ -472,13 +402,12 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
 
     let database = error.as_database_error();
     // Extended codes carry the primary one in their lowest byte.
-    let code = database
-        .and_then(|error| error.code()?.parse::<u32>().ok())
-        .map(|code| code & 0xff);
+    let code = database.and_then(|error| error.code()?.parse::<u32>().ok()).map(|code| code & 0xff);
     let cause = match code {
         Some(BUSY | LOCKED) => Cause::Transient,
         Some(READONLY) => Cause::Refused(
-            "the SQLite file is read-only; give the process the right to write the file and its folder".to_owned(),
+            "the SQLite file is read-only; give the process the right to write the file and its folder"
+                .to_owned(),
         ),
         // SQLite has no code of its own for this.
         Some(1) if database.is_some_and(|error| error.message().starts_with("no such table: leader_")) => {

@@ -13,11 +13,7 @@ impl Campaign {
     /// The answer to an attempt, or its failure. An answer that came after the attempt was given up changes nothing
     /// but that its outcome is not known (I5).
     pub(crate) fn answer(&mut self, attempt: Attempt, reply: Result<Reply, Failure>, now: Moment) {
-        let reply = if now > attempt.give_up {
-            Err(Failure::Unknown)
-        } else {
-            reply
-        };
+        let reply = if now > attempt.give_up { Err(Failure::Unknown) } else { reply };
         self.expire(now);
         let started = attempt.started;
         match (attempt.request, reply) {
@@ -30,10 +26,7 @@ impl Campaign {
             }
             (Request::Open { id }, Ok(_)) => {
                 self.session = Some(Session::opened(id, started));
-                self.effects.push(Effect::Trusted {
-                    session: id,
-                    good: started,
-                });
+                self.effects.push(Effect::Trusted { session: id, good: started });
                 self.scan_due = self.scan_due.min(now);
             }
             (Request::Prepare | Request::Ensure { .. } | Request::Open { .. }, Err(failure)) => {
@@ -57,10 +50,7 @@ impl Campaign {
                 if of.is_some() && of != self.session.map(|session| session.id) {
                     return;
                 }
-                if reply
-                    .as_ref()
-                    .is_err_and(|failure| *failure == Failure::NoTables)
-                {
+                if reply.as_ref().is_err_and(|failure| *failure == Failure::NoTables) {
                     self.tables = Tables::Missing;
                     self.lose(Loss::NoTables, now);
                     return;
@@ -86,10 +76,7 @@ impl Campaign {
             Ok(Reply::Renewed(Some(digest))) => {
                 session.renewed(started);
                 let id = session.id;
-                self.effects.push(Effect::Trusted {
-                    session: id,
-                    good: started,
-                });
+                self.effects.push(Effect::Trusted { session: id, good: started });
                 // Nothing else was on the wire since it was sent, so what is held now was held then (I5).
                 if self.reconcile || *digest != self.expected(id) {
                     self.reconcile = true;
@@ -112,18 +99,11 @@ impl Campaign {
         let mut holds: BTreeMap<WorkName, Term> = holds.into_iter().collect();
         for (name, standing) in &mut self.names {
             match *standing {
-                Standing::Leading {
-                    session: held,
-                    term,
-                    ..
-                } if held == session.id => {
+                Standing::Leading { session: held, term, .. } if held == session.id => {
                     if holds.get(name) == Some(&term) {
                         holds.remove(name);
                     } else {
-                        *standing = Standing::Lost {
-                            session: held,
-                            term,
-                        };
+                        *standing = Standing::Lost { session: held, term };
                         self.tables = Tables::Unfilled;
                         self.effects.push(Effect::End {
                             name: name.clone(),
@@ -137,10 +117,7 @@ impl Campaign {
                         holds.remove(name);
                     } else {
                         *standing = Standing::Standby { from };
-                        self.effects.push(Effect::Released {
-                            name: name.clone(),
-                            term,
-                        });
+                        self.effects.push(Effect::Released { name: name.clone(), term });
                     }
                 }
                 _ => {}
@@ -174,18 +151,11 @@ impl Campaign {
             let expiry = now + left + self.jitter(self.timings.expiry_jitter());
             self.scan_due = self.scan_due.min(expiry);
         }
-        if self
-            .rows
-            .replace(scan.rows)
-            .is_some_and(|rows| rows != scan.rows)
-        {
+        if self.rows.replace(scan.rows).is_some_and(|rows| rows != scan.rows) {
             self.tables = Tables::Unfilled;
             self.scan_due = now;
         }
-        let mut plan = Plan {
-            reap: scan.expired,
-            ..Plan::default()
-        };
+        let mut plan = Plan { reap: scan.expired, ..Plan::default() };
         for vacancy in scan.vacancies {
             let wanted = matches!(
                 self.names.get(&vacancy.name),
@@ -239,16 +209,8 @@ impl Campaign {
             match standing {
                 // Not one statement of the work before its claim is known to be committed (I4), which it is now.
                 Some(standing @ Standing::Standby { .. }) if self.shutdown.is_none() => {
-                    *standing = Standing::Leading {
-                        session: session.id,
-                        term,
-                        told: None,
-                    };
-                    self.effects.push(Effect::Elected {
-                        name,
-                        term,
-                        session: session.id,
-                    });
+                    *standing = Standing::Leading { session: session.id, term, told: None };
+                    self.effects.push(Effect::Elected { name, term, session: session.id });
                 }
                 _ => self.orphans.push((name, term)),
             }
@@ -276,10 +238,7 @@ impl Campaign {
                 && term == *given
             {
                 *standing = Standing::Standby { from };
-                self.effects.push(Effect::Released {
-                    name: name.clone(),
-                    term,
-                });
+                self.effects.push(Effect::Released { name: name.clone(), term });
             }
         }
     }
@@ -293,10 +252,7 @@ impl Campaign {
                     for (name, standing) in &mut self.names {
                         if let Standing::Releasing { term, from, .. } = *standing {
                             *standing = Standing::Standby { from };
-                            self.effects.push(Effect::Released {
-                                name: name.clone(),
-                                term,
-                            });
+                            self.effects.push(Effect::Released { name: name.clone(), term });
                         }
                     }
                 }
