@@ -411,7 +411,7 @@ pub async fn a_scan_tells_the_next_expiry_of_others(bench: &dyn Bench) {
         .next_expiry
         .expect("another session lives");
     assert!(
-        left <= LONG && left > LONG - Duration::from_secs(60),
+        left <= LONG && left > LONG / 2,
         "{left:?}"
     );
     drop(replica(bench, LONG / 2, &["a"], id(3)).await);

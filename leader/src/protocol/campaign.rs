@@ -444,7 +444,7 @@ impl Campaign {
                 | Standing::Releasing { session: held, term, .. }
                     if held == session =>
                 {
-                    digest.add(term)
+                    digest.add(term);
                 }
                 _ => {}
             }

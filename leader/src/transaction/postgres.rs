@@ -1,0 +1,56 @@
+//! Fences on PostgreSQL.
+
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, raw_sql};
+
+use super::Key;
+use super::sealed::Dialect;
+use crate::store::millis;
+use crate::store::postgres::text;
+
+impl Dialect for Postgres {
+    async fn hold(connection: &mut PgConnection, key: &Key<'_>) -> sqlx::Result<bool> {
+        // One simple message: the fence, the bound on a frozen holder and the annotation. A holder that leaves
+        // results unread is not idle; `tcp_user_timeout` is what ends it.
+        let idle = millis(key.idle);
+        let statement = format!(
+            "SELECT set_config('idle_in_transaction_session_timeout', \
+               CASE WHEN current_setting('idle_in_transaction_session_timeout')::interval BETWEEN '1ms' AND '{idle}ms' \
+               THEN current_setting('idle_in_transaction_session_timeout') ELSE '{idle}ms' END, true), \
+             set_config('tcp_user_timeout', '{idle}', true), set_config('application_name', '{tag}', true) \
+             FROM leader_names n WHERE n.namespace = {namespace} AND n.name = {name} AND n.term = {term} AND n.session_id = '{session}' FOR SHARE \
+             /*trace_id='{trace_id}'*/",
+            tag = tag(key),
+            namespace = text(key.namespace),
+            name = text(key.name),
+            term = key.term,
+            session = key.session,
+            trace_id = key.trace_id,
+        );
+        let row = raw_sql(AssertSqlSafe(statement)).fetch_optional(connection).await?;
+        Ok(row.is_some())
+    }
+
+    fn is_conflict(error: &sqlx::Error) -> bool {
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        code.is_some_and(|code| code == "40001")
+    }
+
+    fn is_missing(error: &sqlx::Error) -> bool {
+        error
+            .as_database_error()
+            .and_then(sqlx::error::DatabaseError::code)
+            .is_some_and(|code| code == "42P01")
+    }
+}
+
+/// What `pg_stat_activity` shows: at most 63 bytes, ASCII.
+fn tag(key: &Key<'_>) -> String {
+    const LONGEST: usize = 63;
+
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "_-.:/".contains(c) { c } else { '?' }
+    };
+    let mut tag = format!("leader:{}:", key.term);
+    tag.extend(key.name.chars().map(plain).take(LONGEST - tag.len()));
+    tag
+}

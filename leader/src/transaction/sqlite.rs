@@ -1,0 +1,53 @@
+//! Fences on SQLite.
+
+use sqlx::{Pool, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
+
+use super::Key;
+use super::sealed::Dialect;
+use crate::store::sqlite::Turnstile;
+
+impl Dialect for Sqlite {
+    async fn pass(pool: &Pool<Self>) {
+        Turnstile::beside(pool.connect_options().get_filename()).pass().await;
+    }
+
+    fn statement(_key: &Key<'_>) -> Option<SqlStr> {
+        // A deferred transaction that turns to writing fails at once if anybody else has written since.
+        Some("BEGIN IMMEDIATE".into_sql_str())
+    }
+
+    async fn prepare_fence(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<()> {
+        // Somebody else began this transaction, as a deferred one maybe: a write takes the write lock.
+        sqlx::query("UPDATE leader_names SET term = term WHERE namespace = ?1 AND name = ?2 AND session_id = ?3 AND term = ?4")
+            .bind(key.namespace.to_owned())
+            .bind(key.name.to_owned())
+            .bind(key.session.clone())
+            .bind(key.term)
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+
+    async fn hold(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<bool> {
+        // The transaction has the write lock, and so the whole file: there is nothing left to lock.
+        let row = sqlx::query(
+            "SELECT 1 FROM leader_names WHERE namespace = ?1 AND name = ?2 AND session_id = ?3 AND term = ?4",
+        )
+        .bind(key.namespace.to_owned())
+        .bind(key.name.to_owned())
+        .bind(key.session.clone())
+        .bind(key.term)
+        .fetch_optional(connection)
+        .await?;
+        Ok(row.is_some())
+    }
+
+    fn is_conflict(error: &sqlx::Error) -> bool {
+        // SQLITE_BUSY_SNAPSHOT: somebody wrote since this transaction first read.
+        error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "517")
+    }
+
+    fn is_missing(error: &sqlx::Error) -> bool {
+        error.as_database_error().is_some_and(|error| error.message().starts_with("no such table: leader_"))
+    }
+}
