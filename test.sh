@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The one test command. Installs what is missing on a Debian-like system, then runs everything.
+#
+#   ./test.sh                  everything
+#   ./test.sh STEP [STEP …]    only these: install fmt clippy features docs test
+#
+# LEADER_TEST_POSTGRES_URL and LEADER_TEST_MYSQL_URL name servers to use instead of throw-away ones.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+install() {
+    local missing=()
+    command -v cc >/dev/null || missing+=(build-essential)
+    command -v setpriv >/dev/null || missing+=(util-linux)
+    if [ -z "${LEADER_TEST_POSTGRES_URL:-}" ]; then
+        compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
+    fi
+    if [ -z "${LEADER_TEST_MYSQL_URL:-}" ]; then
+        PATH="$PATH:/usr/sbin" command -v mariadbd >/dev/null || missing+=(mariadb-server)
+    fi
+    if [ "${#missing[@]}" -gt 0 ]; then
+        if ! command -v apt-get >/dev/null; then
+            echo "test.sh: install these first, there is no apt-get here: ${missing[*]}" >&2
+            exit 1
+        fi
+        echo "installing ${missing[*]}"
+        as_root apt-get update -qq
+        # The servers are started by the tests, in folders of their own; the system's stay off.
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    fi
+    for component in rustfmt clippy; do
+        if ! cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1; then
+            rustup component add "$component"
+        fi
+    done
+}
+
+fmt() {
+    cargo fmt --all --check
+}
+
+clippy() {
+    cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
+}
+
+# Each feature alone, none, and what the quickstart builds.
+features() {
+    for features in "" postgres mysql sqlite; do
+        cargo check --quiet -p leader --features "$features"
+    done
+    cargo build --quiet
+}
+
+docs() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --quiet
+}
+
+test() {
+    cargo test --workspace --all-features
+}
+
+steps=("$@")
+[ "${#steps[@]}" -gt 0 ] || steps=(install fmt clippy features docs test)
+for step in "${steps[@]}"; do
+    case "$step" in
+        install | fmt | clippy | features | docs | test) ;;
+        *)
+            sed -n '2,7p' "$0" >&2
+            exit 2
+            ;;
+    esac
+    begun=$SECONDS
+    echo "== $step"
+    "$step"
+    echo "== $step took $((SECONDS - begun)) s"
+done
