@@ -12,7 +12,7 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-install() {
+step_install() {
     local missing=()
     command -v cc >/dev/null || missing+=(build-essential)
     command -v setpriv >/dev/null || missing+=(util-linux)
@@ -39,27 +39,27 @@ install() {
     done
 }
 
-fmt() {
+step_fmt() {
     cargo fmt --all --check
 }
 
-clippy() {
+step_clippy() {
     cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 }
 
 # Each feature alone, none, and what the quickstart builds.
-features() {
+step_features() {
     for features in "" postgres mysql sqlite; do
         cargo check --quiet -p leader --features "$features"
     done
     cargo build --quiet
 }
 
-docs() {
+step_docs() {
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --quiet
 }
 
-test() {
+step_test() {
     cargo test --workspace --all-features
 }
 
@@ -75,6 +75,6 @@ for step in "${steps[@]}"; do
     esac
     begun=$SECONDS
     echo "== $step"
-    "$step"
+    "step_$step"
     echo "== $step took $((SECONDS - begun)) s"
 done

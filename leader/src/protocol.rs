@@ -22,6 +22,8 @@
 mod campaign;
 mod messages;
 mod session;
+#[cfg(test)]
+mod simulation;
 
 use std::fmt;
 

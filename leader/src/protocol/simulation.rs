@@ -1,0 +1,479 @@
+//! Many replicas on one database in simulated time, with everything that can go wrong between them: requests and
+//! answers that are late or lost, replicas that freeze or crash, an operator who deletes rows. A seed decides it all, and
+//! a failing one is named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{
+    Attempt, Campaign, Digest, Effect, Failure, Holder, Next, Reply, Request, Scan, Session, SessionId, Term,
+    Vacancy,
+};
+use crate::clock::Moment;
+use crate::name::WorkName;
+use crate::tenure::Ending;
+use crate::timings::Timings;
+
+const REPLICAS: usize = 3;
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// The defaults, ten times as fast.
+fn timings() -> Timings {
+    Timings {
+        lease: ms(1_500),
+        renew: ms(200),
+        deadline: ms(1_000),
+        attempt: None,
+        grace: ms(500),
+        margin: ms(50),
+        campaign: ms(500),
+        release: ms(500),
+    }
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn at(millis: u64) -> Moment {
+    Moment::after_origin(ms(millis))
+}
+
+fn names() -> Vec<WorkName> {
+    NAMES.iter().map(|name| WorkName::new(name).expect("a good name")).collect()
+}
+
+/// The tables, each statement at one moment.
+#[derive(Default)]
+struct Database {
+    sessions: BTreeMap<SessionId, u64>,
+    names: BTreeMap<WorkName, (Option<SessionId>, i64)>,
+    /// The last term of each name, which no operator can delete.
+    terms: BTreeMap<WorkName, i64>,
+}
+
+impl Database {
+    fn answer(&mut self, request: &Request, now: u64) -> Reply {
+        let lease = 1_500;
+        match request {
+            Request::Prepare => Reply::Done,
+            Request::Ensure { names } => {
+                for name in names {
+                    self.names.entry(name.clone()).or_default();
+                }
+                Reply::Done
+            }
+            Request::Open { id } => {
+                self.sessions.insert(*id, now + lease);
+                Reply::Done
+            }
+            Request::Renew { id } => {
+                Reply::Renewed(self.sessions.get_mut(id).filter(|e| **e > now).map(|e| {
+                    *e = now + lease;
+                    let mut digest = Digest::default();
+                    for (_, term) in self.names.values().filter(|(session, _)| *session == Some(*id)) {
+                        digest.add(Term::new(*term));
+                    }
+                    digest
+                }))
+            }
+            Request::Held { id } => Reply::Held(
+                self.names
+                    .iter()
+                    .filter(|(_, (session, _))| *session == Some(*id))
+                    .map(|(name, (_, term))| (name.clone(), Term::new(*term)))
+                    .collect(),
+            ),
+            Request::Scan { id } => Reply::Scanned(self.scan(*id, now)),
+            Request::Reap { ids } => {
+                let dead = |id: &&SessionId| self.sessions.get(*id).is_some_and(|expires| *expires <= now);
+                let reaped: Vec<SessionId> = ids.iter().filter(dead).copied().collect();
+                self.sessions.retain(|id, _| !reaped.contains(id));
+                Reply::Reaped(reaped)
+            }
+            Request::Claim { id, names, gone } => {
+                let mut won = Vec::new();
+                if self.sessions.get(id).is_some_and(|expires| *expires > now) {
+                    for name in names {
+                        let Some((session, term)) = self.names.get_mut(name) else { continue };
+                        if session.is_none_or(|holder| gone.contains(&holder)) {
+                            *session = Some(*id);
+                            *term = (*term + 1).max(i64::try_from(now).expect("small"));
+                            let last = self.terms.insert(name.clone(), *term);
+                            assert!(last.is_none_or(|last| last < *term), "I2: {name} {term} after {last:?}");
+                            won.push((name.clone(), Term::new(*term)));
+                        }
+                    }
+                }
+                Reply::Claimed(won)
+            }
+            Request::Release { id, holds } => {
+                for (name, given) in holds {
+                    if let Some((session, term)) = self.names.get_mut(name)
+                        && *session == Some(*id)
+                        && *term == given.get()
+                    {
+                        *session = None;
+                    }
+                }
+                Reply::Released { kept: Vec::new() }
+            }
+            Request::Close { id } => {
+                self.sessions.remove(id);
+                Reply::Done
+            }
+        }
+    }
+
+    fn scan(&self, id: SessionId, now: u64) -> Scan {
+        let vacancies = self.names.iter().filter_map(|(name, (session, _))| {
+            let holder = match session.map(|session| (session, self.sessions.get(&session))) {
+                None => None,
+                Some((session, None)) => Some(Holder::Gone(session)),
+                Some((session, Some(expires))) if *expires <= now => Some(Holder::Expired(session)),
+                Some(_) => return None,
+            };
+            Some(Vacancy { name: name.clone(), holder })
+        });
+        let next = self.sessions.iter().filter(|(other, expires)| **other != id && **expires > now);
+        Scan {
+            vacancies: vacancies.collect(),
+            expired: self.sessions.iter().filter(|(_, e)| **e <= now).map(|(id, _)| *id).collect(),
+            next_expiry: next.map(|(_, expires)| ms(expires - now)).min(),
+            rows: self.names.len() as u64,
+        }
+    }
+}
+
+/// A statement between a replica and the database.
+struct Wire {
+    attempt: Attempt,
+    /// When it arrives, if it does.
+    arrives: Option<u64>,
+    reply: Option<Reply>,
+    /// When the answer comes, if it does.
+    answers: Option<u64>,
+}
+
+struct Work {
+    term: Term,
+    session: SessionId,
+    /// When it will have ended, once it was told.
+    ends: Option<u64>,
+    lost: Option<u64>,
+}
+
+struct Replica {
+    campaign: Campaign,
+    wire: Option<Wire>,
+    wake: u64,
+    frozen_until: u64,
+    works: BTreeMap<WorkName, Work>,
+    /// The start of the last good renewal of each session.
+    good: BTreeMap<SessionId, u64>,
+    statements: u64,
+    seed: u64,
+}
+
+struct World {
+    now: u64,
+    rng: fastrand::Rng,
+    database: Database,
+    replicas: Vec<Option<Replica>>,
+    /// Requests that were given up and are still on their way: they arrive all the same.
+    stray: Vec<(u64, Request)>,
+    /// Until then things go wrong.
+    faults_until: u64,
+    operator: bool,
+    ids: u128,
+    elections: u64,
+    losses: u64,
+}
+
+impl World {
+    fn new(seed: u64, operator: bool) -> Self {
+        Self {
+            now: 1_000,
+            rng: fastrand::Rng::with_seed(seed),
+            database: Database::default(),
+            replicas: (0..REPLICAS).map(|_| None).collect(),
+            stray: Vec::new(),
+            faults_until: 20_000,
+            operator,
+            ids: 0,
+            elections: 0,
+            losses: 0,
+        }
+    }
+
+    fn start(&mut self, index: usize) {
+        self.ids += 1;
+        let id = SessionId::new(self.ids << 32);
+        self.database.answer(&Request::Ensure { names: names() }, self.now);
+        self.database.answer(&Request::Open { id }, self.now);
+        let (mut next, base) = (0, self.ids << 32);
+        let fresh = move || {
+            next += 1;
+            SessionId::new(base + next)
+        };
+        let seed = self.rng.u64(..);
+        let campaign = Campaign::new(
+            timings(),
+            names(),
+            Session::opened(id, at(self.now)),
+            fastrand::Rng::with_seed(seed),
+            fresh,
+        );
+        self.replicas[index] = Some(Replica {
+            campaign,
+            wire: None,
+            wake: self.now,
+            frozen_until: 0,
+            works: BTreeMap::new(),
+            good: BTreeMap::new(),
+            statements: 0,
+            seed,
+        });
+    }
+
+    fn run(&mut self) {
+        while self.now < self.faults_until + 10_000 {
+            let faulty = self.now < self.faults_until;
+            for index in 0..REPLICAS {
+                if self.replicas[index].is_none() && (!faulty || self.rng.u32(..200) == 0) {
+                    self.start(index);
+                }
+                if faulty {
+                    self.trouble(index);
+                }
+            }
+            if faulty && self.operator && self.rng.u32(..4_000) == 0 {
+                self.meddle();
+            }
+            let due: Vec<Request> =
+                self.stray.extract_if(.., |stray| stray.0 <= self.now).map(|s| s.1).collect();
+            for request in due {
+                self.database.answer(&request, self.now);
+            }
+            for index in 0..REPLICAS {
+                self.step(index, faulty);
+            }
+            self.check();
+            self.now += 1;
+        }
+        self.check_alive();
+    }
+
+    /// A crash or a freeze, now and then.
+    fn trouble(&mut self, index: usize) {
+        let now = self.now;
+        if self.rng.u32(..8_000) == 0 {
+            self.replicas[index] = None;
+        } else if self.rng.u32(..3_000) == 0
+            && let Some(replica) = &mut self.replicas[index]
+        {
+            replica.frozen_until = now + self.rng.u64(..2_500);
+        }
+    }
+
+    /// Rows disappear under running replicas.
+    fn meddle(&mut self) {
+        match self.rng.u32(..3) {
+            0 => self.database.sessions.clear(),
+            1 => self.database.names.clear(),
+            _ => {
+                self.database.sessions.pop_first();
+            }
+        }
+    }
+
+    fn step(&mut self, index: usize, faulty: bool) {
+        let now = self.now;
+        // The database does its part whether or not the replica is frozen.
+        if let Some(wire) = self.replicas[index].as_mut().and_then(|replica| replica.wire.as_mut())
+            && wire.arrives == Some(now)
+        {
+            wire.reply = Some(self.database.answer(&wire.attempt.request, now));
+        }
+        let Some(mut replica) = self.replicas[index].take() else { return };
+        if now < replica.frozen_until {
+            self.replicas[index] = Some(replica);
+            return;
+        }
+        if replica.must_exit(now) {
+            // The watchdog: the process is gone.
+            return;
+        }
+        let ended: Vec<WorkName> = replica
+            .works
+            .iter()
+            .filter(|(_, work)| work.ends.is_some_and(|ends| ends <= now))
+            .map(|(n, _)| n.clone())
+            .collect();
+        for name in ended {
+            let work = replica.works.remove(&name).expect("it was there");
+            replica.campaign.work_ended(&name, work.term, at(now));
+            replica.wake = now;
+        }
+        // A work returns by itself now and then.
+        for work in replica.works.values_mut() {
+            if faulty && work.ends.is_none() && self.rng.u32(..5_000) == 0 {
+                work.ends = Some(now);
+            }
+        }
+        self.hear(&mut replica, now);
+        let mut sent = 0;
+        while replica.wire.is_none() && replica.wake <= now {
+            match replica.campaign.next(at(now)) {
+                Next::Send(attempt) => {
+                    replica.statements += 1;
+                    replica.wire = Some(self.send(attempt, faulty));
+                }
+                Next::Wait { until, .. } => {
+                    assert!(until > at(now), "a wait that is over would spin");
+                    replica.wake =
+                        u64::try_from(until.since(at(0)).as_nanos().div_ceil(1_000_000)).expect("small");
+                }
+                Next::Done => unreachable!("nobody shuts down"),
+            }
+            sent += 1;
+            assert!(sent < 10, "a step that never ends");
+        }
+        self.apply(&mut replica, now);
+        self.replicas[index] = Some(replica);
+    }
+
+    /// An answer, or the end of its time.
+    fn hear(&mut self, replica: &mut Replica, now: u64) {
+        let Some(wire) = &mut replica.wire else { return };
+        let given_up = at(now) >= wire.attempt.give_up;
+        let answered = wire.reply.is_some() && wire.answers.is_some_and(|answers| answers <= now);
+        if !given_up && !answered {
+            return;
+        }
+        let wire = replica.wire.take().expect("it was there");
+        let reply = if answered { wire.reply.ok_or(Failure::Unknown) } else { Err(Failure::Unknown) };
+        if let Some(arrives) = wire.arrives.filter(|arrives| *arrives > now) {
+            self.stray.push((arrives, wire.attempt.request.clone()));
+        }
+        replica.campaign.answer(wire.attempt, reply, at(now));
+        replica.wake = now;
+    }
+
+    fn send(&mut self, attempt: Attempt, faulty: bool) -> Wire {
+        let latency = 1 + self.rng.u64(..3);
+        let mut arrives = Some(self.now + latency);
+        let mut answers = Some(self.now + 2 * latency);
+        if faulty {
+            match self.rng.u32(..40) {
+                0 => arrives = None,
+                1 | 2 => answers = None,
+                3 => {
+                    let late = self.rng.u64(..1_500);
+                    arrives = Some(self.now + latency + late);
+                    answers = Some(self.now + 2 * latency + late);
+                }
+                4 => answers = Some(self.now + 2 * latency + self.rng.u64(..1_500)),
+                _ => {}
+            }
+        }
+        Wire { attempt, arrives, reply: None, answers }
+    }
+
+    fn apply(&mut self, replica: &mut Replica, now: u64) {
+        for effect in replica.campaign.effects() {
+            match effect {
+                Effect::Trusted { session, good } => {
+                    let good = u64::try_from(good.since(at(0)).as_millis()).expect("small");
+                    replica.good.insert(session, good);
+                }
+                Effect::Elected { name, term, session } => {
+                    self.elections += 1;
+                    let work = Work { term, session, ends: None, lost: None };
+                    assert!(replica.works.insert(name, work).is_none(), "I4: elected beside its own work");
+                }
+                Effect::End { name, ending, .. } => {
+                    let Some(work) = replica.works.get_mut(&name) else { continue };
+                    let patience = if self.rng.u32(..10) == 0 { 5_000 } else { self.rng.u64(..300) };
+                    work.ends = Some(work.ends.unwrap_or(now + patience));
+                    if ending == Ending::LeaseLost {
+                        self.losses += 1;
+                        work.lost = Some(now);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Promise 1 and 4: whoever is not frozen runs a name alone.
+    fn check(&self) {
+        if self.operator {
+            // Who deletes a live session lets a second leader in until the first has heard of it.
+            return;
+        }
+        let mut running = BTreeSet::new();
+        for replica in self.replicas.iter().flatten().filter(|replica| self.now >= replica.frozen_until) {
+            for name in replica.works.keys() {
+                assert!(running.insert(name), "two replicas run {name} at {} ms", self.now);
+            }
+        }
+    }
+
+    /// I6: once nothing goes wrong any more, every name has one leader that everybody agrees on.
+    fn check_alive(&self) {
+        for name in names() {
+            let leaders: Vec<&Work> =
+                self.replicas.iter().flatten().filter_map(|replica| replica.works.get(&name)).collect();
+            let [leader] = leaders.as_slice() else { panic!("{} leaders of {name}", leaders.len()) };
+            let row = self.database.names.get(&name).expect("the row is back");
+            assert_eq!((row.0, row.1), (Some(leader.session), leader.term.get()));
+        }
+        for replica in self.replicas.iter().flatten() {
+            let a_second = replica.statements / 30;
+            assert!(a_second < 40, "{a_second} statements a second (replica of seed {})", replica.seed);
+        }
+    }
+}
+
+impl Replica {
+    fn must_exit(&self, now: u64) -> bool {
+        self.works.values().any(|work| {
+            let good = self.good.get(&work.session).copied().unwrap_or_default();
+            let loss = work.lost.unwrap_or(u64::MAX).min(good + 1_000);
+            now >= (loss + 500).min(good + 1_500 - 50)
+        })
+    }
+}
+
+fn explore(seeds: std::ops::Range<u64>, operator: bool) -> (u64, u64) {
+    let mut total = (0, 0);
+    for seed in seeds {
+        let run = std::panic::catch_unwind(|| {
+            let mut world = World::new(seed, operator);
+            world.run();
+            (world.elections, world.losses)
+        });
+        match run {
+            Ok((elections, losses)) => total = (total.0 + elections, total.1 + losses),
+            Err(panic) => {
+                eprintln!("seed {seed}, operator {operator}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+    total
+}
+
+#[test]
+fn one_leader_whatever_happens_to_messages_and_processes() {
+    let (elections, losses) = explore(0..150, false);
+    // Else nothing was put to the test.
+    assert!(elections > 2_000 && losses > 200, "{elections} elections, {losses} losses");
+}
+
+#[test]
+fn everything_recovers_from_an_operator() {
+    let (elections, losses) = explore(1_000..1_100, true);
+    assert!(elections > 2_000 && losses > 200, "{elections} elections, {losses} losses");
+}
