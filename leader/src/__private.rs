@@ -7,9 +7,24 @@ pub use crate::state::{FromStates, Need, States};
 pub use crate::work::{FromTenure, OnEnd, Outcome, Registration, WORKS, Work};
 pub use linkme;
 
-/// The state that an argument of type `S` asks for.
-pub fn need<S: FromStates>() -> Need {
-    S::need()
+/// A type that the compiler infers from the annotated function, so that the expansion need not repeat the user's words.
+pub type Inferred<T> = T;
+
+/// An argument of type `S`, before there is a value.
+#[derive(Debug)]
+pub struct Slot<S> {
+    /// The state that the argument asks for.
+    pub need: fn() -> Need,
+    /// Stands for the argument in a call that is compiled and never made.
+    pub never: fn() -> S,
+}
+
+/// The slot of an argument that is filled from the states.
+pub const fn slot<S: FromStates>() -> Slot<S> {
+    Slot {
+        need: S::need,
+        never: || unreachable!("only the types of this call matter"),
+    }
 }
 
 /// Fills an argument of type `S`.
@@ -23,10 +38,10 @@ pub fn tenure<T: FromTenure>(tenure: Tenure) -> T {
 }
 
 /// Boxes what the function returned.
-pub fn work<F>(future: F) -> Work
+pub fn work<F, R>(future: F) -> Work
 where
-    F: Future + Send + 'static,
-    F::Output: Outcome,
+    F: Future<Output = R> + Send + 'static,
+    R: Outcome,
 {
     Work::new(future)
 }

@@ -77,8 +77,9 @@ impl fmt::Debug for Work {
 /// What a work may return.
 #[diagnostic::on_unimplemented(
     message = "a work cannot return `{Self}`",
-    label = "neither `()` nor a `Result<(), E>`",
-    note = "return nothing, or `Result<(), E>` with an error that converts into `Box<dyn Error + Send + Sync>`"
+    label = "neither `()` nor a `Result<(), E>` with a suitable `E`",
+    note = "return nothing, or `Result<(), E>` with an `E` that converts into `Box<dyn Error + Send + Sync>`",
+    note = "an error of your own implements `Error` and is `Send + Sync`; instead of `Box<dyn Error>` write `Box<dyn Error + Send + Sync>`"
 )]
 pub trait Outcome {
     /// The one form the elector reads.
@@ -91,12 +92,15 @@ impl Outcome for () {
     }
 }
 
+// The message of `Outcome` instead of three about `Box<dyn Error>`, none of which names the return type.
+#[diagnostic::do_not_recommend]
 impl<E: Into<BoxError>> Outcome for Result<(), E> {
     fn into_result(self) -> Result<(), BoxError> {
         self.map_err(Into::into)
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Into<BoxError>> Outcome for Result<Infallible, E> {
     fn into_result(self) -> Result<(), BoxError> {
         match self {

@@ -199,7 +199,7 @@ impl FromStr for GivenTimings {
                 ),
             }
         }
-        timings.attempt = attempt.unwrap_or(timings.deadline / 2);
+        timings.attempt = attempt;
         Ok(Self(timings))
     }
 }

@@ -1,0 +1,230 @@
+//! Which items can be a work, told by their syntax alone. What the types are is left to the compiler.
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser, Result};
+use syn::{
+    Attribute, Error, FnArg, GenericParam, LitStr, Path, ReturnType, Safety, Signature, Token,
+    Type, Visibility,
+};
+
+use crate::errors::Errors;
+
+/// A function that can be a work as far as its syntax tells.
+pub(crate) struct Function {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) ident: Ident,
+    pub(crate) tenure: Argument,
+    pub(crate) states: Vec<Argument>,
+    pub(crate) output: ReturnType,
+}
+
+/// One argument, without the pattern: the caller does not care.
+pub(crate) struct Argument {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) ty: Type,
+}
+
+impl Function {
+    /// Reads an item up to the body of the function, which is nobody's business here.
+    ///
+    /// `leader` is the path that the attribute may have been written with a second time.
+    pub(crate) fn parse(item: TokenStream, leader: Option<&Path>, errors: &Errors) -> Option<Self> {
+        let (attributes, signature) = match head.parse2(item) {
+            Ok(head) => head,
+            Err(error) => {
+                errors.add(error);
+                return None;
+            }
+        };
+        check_attributes(&attributes, leader, errors);
+        check_modifiers(&signature, errors);
+        check_generics(&signature, errors);
+        check_output(&signature.output, errors);
+        let mut arguments = check_arguments(&signature, errors).into_iter();
+        Some(Self {
+            attributes,
+            ident: signature.ident,
+            tenure: arguments.next()?,
+            states: arguments.collect(),
+            output: signature.output,
+        })
+    }
+}
+
+fn head(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Signature)> {
+    let attributes = input.call(Attribute::parse_outer)?;
+    input.parse::<Visibility>()?;
+    if !begins_function(&input.fork()) {
+        let message = "only a free function can be a work: write `async fn`";
+        return Err(Error::new_spanned(input.parse::<TokenTree>()?, message));
+    }
+    let signature = input.parse()?;
+    if let Some(end) = input.parse::<Option<Token![;]>>()? {
+        let message = "a work has a body: write a free `async fn`";
+        return Err(Error::new_spanned(end, message));
+    }
+    input.parse::<TokenStream>()?;
+    Ok((attributes, signature))
+}
+
+fn begins_function(input: ParseStream<'_>) -> bool {
+    while input.peek(Token![const])
+        || input.peek(Token![async])
+        || input.peek(Token![unsafe])
+        || input.peek(Token![extern])
+    {
+        // `extern` may be followed by the name of an ABI.
+        let modifier = input
+            .call(Ident::parse_any)
+            .and_then(|_| input.parse::<Option<LitStr>>());
+        if modifier.is_err() {
+            return false;
+        }
+    }
+    input.peek(Token![fn])
+}
+
+fn check_attributes(attributes: &[Attribute], leader: Option<&Path>, errors: &Errors) {
+    let words = |path: &Path| -> Vec<_> {
+        let segments = path.segments.iter();
+        segments.map(|segment| segment.ident.to_string()).collect()
+    };
+    let mut renamed = leader.map(words).unwrap_or_default();
+    renamed.push("work".into());
+    for attribute in attributes {
+        let path = words(attribute.path());
+        if path == ["work"] || path == ["leader", "work"] || path == renamed {
+            let message = "a function is one work: leave this second attribute out";
+            errors.at(attribute, message);
+        }
+    }
+}
+
+fn check_modifiers(signature: &Signature, errors: &Errors) {
+    match (&signature.constness, &signature.asyncness) {
+        (Some(constness), None) => {
+            errors.at(constness, "a work cannot be `const`: write `async fn`");
+        }
+        (None, None) => errors.at(
+            signature.fn_token,
+            "a work is asynchronous: write `async fn`",
+        ),
+        // The compiler itself refuses `const async`.
+        (_, Some(_)) => {}
+    }
+    if let Safety::Unsafe(token) = &signature.safety {
+        errors.at(token, "a work cannot be `unsafe`: leave it out");
+    }
+    if let Some(abi) = &signature.abi {
+        errors.at(abi, "a work cannot be `extern`: leave it out");
+    }
+}
+
+fn check_generics(signature: &Signature, errors: &Errors) {
+    for parameter in &signature.generics.params {
+        match parameter {
+            GenericParam::Type(parameter) => {
+                let ident = &parameter.ident;
+                errors.at(
+                    parameter,
+                    format_args!("a work cannot be generic: write a type instead of `{ident}`"),
+                );
+            }
+            GenericParam::Const(parameter) => {
+                let ident = &parameter.ident;
+                errors.at(
+                    parameter,
+                    format_args!("a work cannot be generic: write a value instead of `{ident}`"),
+                );
+            }
+            GenericParam::Lifetime(parameter) => {
+                let lifetime = &parameter.lifetime;
+                errors.at(
+                    parameter,
+                    format_args!("a work cannot borrow: write `'static` instead of `{lifetime}`"),
+                );
+            }
+        }
+    }
+    if let Some(clause) = &signature.generics.where_clause {
+        errors.at(clause, "a work cannot have a `where` clause: leave it out");
+    }
+}
+
+fn check_output(output: &ReturnType, errors: &Errors) {
+    let ReturnType::Type(_, ty) = output else {
+        return;
+    };
+    if matches!(ungrouped(ty), Type::Never(_)) {
+        errors.at(
+            ty,
+            "a work cannot return `!`: write `Result<std::convert::Infallible, E>`, or nothing",
+        );
+    }
+    if let Some(span) = find_impl(ty.to_token_stream()) {
+        errors.add(Error::new(
+            span,
+            "a work cannot return an `impl Trait`: write the type",
+        ));
+    }
+}
+
+fn check_arguments(signature: &Signature, errors: &Errors) -> Vec<Argument> {
+    if let Some(variadic) = &signature.variadic {
+        errors.at(variadic, "a work cannot be variadic: leave `...` out");
+    } else if signature.inputs.is_empty() {
+        let message = "a work takes its tenure: write `tenure: leader::Tenure`";
+        errors.add(Error::new(signature.paren_token.span.join(), message));
+    }
+    let mut arguments = Vec::new();
+    for argument in &signature.inputs {
+        match argument {
+            FnArg::Receiver(receiver) => {
+                errors.at(receiver, "a work is not a method: write a free `async fn`");
+            }
+            FnArg::Typed(argument) => {
+                let write = if arguments.is_empty() {
+                    "write `tenure: leader::Tenure`"
+                } else {
+                    "write `State(value): leader::State<YourType>`"
+                };
+                if let Type::Reference(reference) = ungrouped(&argument.ty) {
+                    errors.at(
+                        reference,
+                        format_args!("a work cannot take a reference: {write}"),
+                    );
+                } else if let Some(span) = find_impl(argument.ty.to_token_stream()) {
+                    errors.add(Error::new(
+                        span,
+                        format_args!("a work cannot take an `impl Trait`: {write}"),
+                    ));
+                }
+                arguments.push(Argument {
+                    attributes: argument.attrs.clone(),
+                    ty: (*argument.ty).clone(),
+                });
+            }
+        }
+    }
+    arguments
+}
+
+/// The type without the invisible groups of `macro_rules!` and without parentheses.
+fn ungrouped(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => ungrouped(&group.elem),
+        Type::Paren(paren) => ungrouped(&paren.elem),
+        _ => ty,
+    }
+}
+
+/// The first `impl` in a type, at whatever depth.
+fn find_impl(tokens: TokenStream) -> Option<Span> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(ident) if ident == "impl" => Some(ident.span()),
+        TokenTree::Group(group) => find_impl(group.stream()),
+        _ => None,
+    })
+}

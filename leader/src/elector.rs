@@ -1,0 +1,511 @@
+//! What a replica starts.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::Tenure;
+use crate::database::Database;
+use crate::error::Error;
+use crate::event::{self, Event, EventKind, Reporter};
+use crate::keeper::{Command, Crew, Duties, Finish, Keeper};
+use crate::name::{Namespace, WorkName};
+use crate::registry::{self, Candidate, Wishes, Works};
+use crate::shutdown;
+use crate::state::States;
+use crate::status::{Role, Status};
+use crate::store::{AnyStore, Scope};
+use crate::tenure::Trust;
+use crate::timings::Timings;
+use crate::watchdog::{self, Overrun, Watchdog};
+use crate::work::{Outcome, WORKS, Work};
+
+/// Campaigns for every registered work, and runs what it wins.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), leader::Error> {
+/// leader::Elector::builder()
+///     .database(std::env::var("DATABASE_URL")?)
+///     .run() // until SIGTERM or Ctrl-C
+///     .await
+/// # }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Elector {}
+
+impl Elector {
+    /// An elector with default timings and every work that was registered with the attribute.
+    pub fn builder() -> Builder {
+        Builder {
+            database: None,
+            namespace: "default".to_owned(),
+            instance: None,
+            states: States::default(),
+            timings: Timings::default(),
+            wishes: Wishes::default(),
+            works: Vec::new(),
+            annotated: true,
+            migrate: true,
+            shutdown_timeout: None,
+            on_overrun: None,
+            on_event: None,
+        }
+    }
+}
+
+/// Configures an [`Elector`].
+#[must_use = "an elector does nothing until it is started"]
+pub struct Builder {
+    database: Option<Database>,
+    namespace: String,
+    instance: Option<String>,
+    states: States,
+    timings: Timings,
+    wishes: Wishes,
+    works: Vec<Candidate>,
+    annotated: bool,
+    migrate: bool,
+    shutdown_timeout: Option<Duration>,
+    on_overrun: Option<Box<watchdog::Hook>>,
+    on_event: Option<Box<event::Hook>>,
+}
+
+impl Builder {
+    /// The database that carries the leases: a URL, or a pool or connect options of sqlx. Every replica must use the
+    /// same one.
+    pub fn database(mut self, database: impl Into<Database>) -> Self {
+        self.database = Some(database.into());
+        self
+    }
+
+    /// Keeps the names of this deployment apart from those of others in the same database. `default` unless given; at
+    /// most 64 bytes.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// What this replica is called in tables and logs. For people only: nothing is decided by it, and it need not be
+    /// unique. Host, process id and a random part unless given.
+    pub fn instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = Some(instance.into());
+        self
+    }
+
+    /// A value that works can ask for as [`State<T>`](crate::State). A second value of the same type replaces the first.
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.insert(value);
+        self
+    }
+
+    /// The durations of the protocol. Every replica of a deployment should use the same.
+    pub fn timings(mut self, timings: Timings) -> Self {
+        self.timings = timings;
+        self
+    }
+
+    /// The names that must be registered, no more and no fewer. The start fails if they differ: the linker drops a crate
+    /// that nobody names, and its works with it, in silence.
+    pub fn expect<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        let names = names.into_iter().map(Into::into);
+        self.wishes.expect.get_or_insert_default().extend(names);
+        self
+    }
+
+    /// Registers a work without the attribute. It goes through the same checks.
+    ///
+    /// ```
+    /// let builder = leader::Elector::builder().work("janitor", |tenure: leader::Tenure| async move {
+    ///     tenure.ended().await;
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn work<F, R>(mut self, name: impl Into<String>, work: F) -> Self
+    where
+        F: Fn(Tenure) -> R + Send + Sync + 'static,
+        R: Future + Send + 'static,
+        R::Output: Outcome,
+    {
+        let start = Arc::new(move |tenure| Work::new(work(tenure)));
+        self.works.push(Candidate::from_builder(name.into(), Location::caller(), start));
+        self
+    }
+
+    /// The only names that this replica may lead. Unless given: all that are registered.
+    pub fn only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        let names = names.into_iter().map(Into::into);
+        self.wishes.only.get_or_insert_default().extend(names);
+        self
+    }
+
+    /// Names that this replica must not lead.
+    pub fn except<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.wishes.except.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Ignores the works that were registered with the attribute: for tests that bring their own.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn without_annotated(mut self) -> Self {
+        self.annotated = false;
+        self
+    }
+
+    /// Whether the tables are created at start if they are missing. `true` unless given; the SQL is also shipped, see
+    /// [`tables`](crate::tables).
+    pub fn migrate(mut self, migrate: bool) -> Self {
+        self.migrate = migrate;
+        self
+    }
+
+    /// The longest that a shutdown waits for works. For ever unless given: whoever stops the process bounds it.
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
+        self.shutdown_timeout = Some(timeout);
+        self
+    }
+
+    /// Replaces the exit of the process when a work still runs after the loss of its lease and its grace. For tests:
+    /// without the exit two replicas run the work at once.
+    pub fn on_overrun(mut self, hook: impl Fn(&Overrun) + Send + Sync + 'static) -> Self {
+        self.on_overrun = Some(Box::new(hook));
+        self
+    }
+
+    /// Hears of every election and every ending as it happens, and of the end of a tenure before its name is given back.
+    /// It is called on the keeper's thread, among others, and must not block.
+    pub fn on_event(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.on_event = Some(Box::new(hook));
+        self
+    }
+
+    /// Starts the elector: checks everything, opens a session, and campaigns.
+    ///
+    /// Works run on the runtime that this is called in. Cancel safe: dropped half-way, nothing is left running.
+    ///
+    /// # Errors
+    ///
+    /// Everything that [`Error`] can say, within the length of one attempt: a start that fails leaves nothing behind.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub async fn start(self) -> Result<Running, Error> {
+        let runtime = Handle::current();
+        let Self {
+            database,
+            namespace,
+            instance,
+            states,
+            timings,
+            wishes,
+            works,
+            annotated,
+            migrate,
+            shutdown_timeout,
+            on_overrun,
+            on_event,
+        } = self;
+
+        timings.validate()?;
+        let namespace = Namespace::new(&namespace)
+            .map_err(|why| Error::Config(format!("the namespace {namespace:?} {why}")))?;
+        let annotated = WORKS.iter().filter(|_| annotated).map(Candidate::from_macro);
+        let candidates = annotated.chain(works).collect();
+        let works = registry::check(candidates, &states, &wishes).map_err(Error::Registration)?;
+        let instance: Arc<str> = instance.unwrap_or_else(default_instance).into();
+        let reporter = Arc::new(Reporter::new(Arc::clone(&instance), on_event));
+        if cfg!(panic = "abort") {
+            tracing::warn!("built with `panic = \"abort\"`: a work that panics ends the process");
+        }
+
+        let (status, statuses) = watch::channel(Status {
+            instance: Arc::clone(&instance),
+            namespace: namespace.as_str().into(),
+            session: None,
+            last_renewal: None,
+            works: Vec::new(),
+        });
+        let (keeper, commands) = mpsc::unbounded_channel();
+        let finish = Finish {
+            finished: CancellationToken::new(),
+            cleanly: CancellationToken::new(),
+        };
+        let mut running = Running {
+            keeper: keeper.clone(),
+            statuses,
+            pulse: None,
+            finished: finish.finished.clone(),
+            cleanly: finish.cleanly.clone(),
+            shutdown_timeout,
+            reporter: Arc::clone(&reporter),
+        };
+
+        if works.is_empty() {
+            tracing::warn!(
+                %instance,
+                "no work is registered here, so nothing is campaigned for; if that is a surprise: the linker drops a crate that nobody names, \
+                 and `use that_crate as _;` keeps it"
+            );
+            reporter.report_replica(EventKind::Started);
+            return Ok(running);
+        }
+
+        let database = database
+            .ok_or_else(|| {
+                Error::Config(
+                    "no database was given; call `.database(…)` on the builder with a URL or a pool".to_owned(),
+                )
+            })?
+            .resolve(&needing(&works))?;
+        let target = database.describe();
+        let scope = Scope {
+            namespace: namespace.clone(),
+            instance: column(&instance),
+            lease: timings.lease,
+            attempt: timings.attempt(),
+        };
+        let store = database.open(scope)?;
+        let clock = store.clock();
+        let watchdog = Watchdog::new(clock.clone(), timings.margin, Arc::clone(&reporter), on_overrun);
+        let pulse = Arc::new(Trust::new(clock.now(), clock.clone(), timings));
+        running.pulse = Some(Arc::clone(&pulse));
+        let names: Vec<&str> = works.keys().map(WorkName::as_str).take(8).collect();
+        let starting = format!("{}{}", names.join(", "), if works.len() > names.len() { ", …" } else { "" });
+        let count = works.len();
+
+        let crew = Crew {
+            works,
+            states: Arc::new(states),
+            timings,
+            namespace: namespace.clone(),
+            clock,
+            runtime,
+            watchdog,
+            reporter,
+            keeper,
+            status,
+            pulse,
+            finish,
+            duties: Duties::default(),
+        };
+        let (ready, started) = oneshot::channel();
+        let keeper = Keeper {
+            store,
+            target: target.clone(),
+            create: migrate,
+            crew,
+            commands,
+        };
+        spawn(keeper, ready)
+            .map_err(|error| Error::Config(format!("cannot start the keeper's thread: {error}")))?;
+        started.await.map_err(|_| Error::Stopped)??;
+        tracing::info!(
+            %instance, namespace = namespace.as_str(), works = count,
+            "campaigning for {starting} through {target}"
+        );
+        Ok(running)
+    }
+
+    /// Starts the elector and runs it until SIGTERM or SIGINT, then shuts it down gracefully. A second signal ends the
+    /// process at once, with the status 128 + its number.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`start`](Self::start), [`Running::failed`] and [`Running::shutdown`].
+    pub async fn run(self) -> Result<(), Error> {
+        let signals = shutdown::listen().map_err(|error| Error::Config(format!("cannot listen for signals: {error}")))?;
+        let running = tokio::select! {
+            biased;
+            () = signals.first() => return Ok(()),
+            running = self.start() => running?,
+        };
+        signals.tell(running.keeper.clone());
+        tokio::select! {
+            biased;
+            () = signals.first() => running.shutdown().await,
+            error = running.failed() => Err(error),
+        }
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("database", &self.database)
+            .field("namespace", &self.namespace)
+            .field("timings", &self.timings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An elector at work.
+///
+/// Dropped without [`shutdown`](Self::shutdown), it shuts down all the same, and nobody waits for it.
+pub struct Running {
+    keeper: mpsc::UnboundedSender<Command>,
+    statuses: watch::Receiver<Status>,
+    /// The last good renewal; nothing if there is nothing to campaign for.
+    pulse: Option<Arc<Trust>>,
+    finished: CancellationToken,
+    cleanly: CancellationToken,
+    shutdown_timeout: Option<Duration>,
+    reporter: Arc<Reporter>,
+}
+
+impl Running {
+    /// What this replica leads now.
+    pub fn status(&self) -> Status {
+        self.statuses.borrow().clone()
+    }
+
+    /// What this replica leads, as it changes.
+    pub fn subscribe(&self) -> watch::Receiver<Status> {
+        self.statuses.clone()
+    }
+
+    /// Whether the database confirmed this replica's session within the deadline. A replica that is not healthy leads
+    /// nothing and campaigns for nothing.
+    pub fn healthy(&self) -> bool {
+        match &self.pulse {
+            Some(pulse) => !self.finished.is_cancelled() && pulse.now() < pulse.deadline(),
+            None => true,
+        }
+    }
+
+    /// Tells a work to end and gives its name back once it has; resolves then. This replica waits for
+    /// [`Timings::campaign`] before it campaigns for the name again; others may take it at once.
+    ///
+    /// Cancel safe: once polled, the work is told whether or not anybody waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotLeading`] if this replica does not lead the name, [`Error::Stopped`] if the elector is gone.
+    pub async fn step_down(&self, name: &str) -> Result<(), Error> {
+        let (reply, told) = oneshot::channel();
+        let command = Command::StepDown {
+            name: name.to_owned(),
+            reply,
+        };
+        if self.pulse.is_none() {
+            return Err(Error::NotLeading(name.to_owned()));
+        }
+        self.keeper.send(command).map_err(|_| Error::Stopped)?;
+        told.await.map_err(|_| Error::Stopped)?
+    }
+
+    /// Tells every work to end, waits until all have, gives their names back and closes the session. Renewals go on
+    /// meanwhile.
+    ///
+    /// Dropped half-way, the shutdown goes on and nobody waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shutdown`] names the works that still run after [`Builder::shutdown_timeout`]. They keep their leases
+    /// as long as the process lives.
+    pub async fn shutdown(self) -> Result<(), Error> {
+        if self.pulse.is_none() {
+            self.reporter.report_replica(EventKind::Stopped);
+            return Ok(());
+        }
+        let _ = self.keeper.send(Command::ShutDown);
+        let Some(within) = self.shutdown_timeout else {
+            self.finished.cancelled().await;
+            return self.outcome();
+        };
+        if tokio::time::timeout(within, self.finished.cancelled()).await.is_ok() {
+            return self.outcome();
+        }
+        let running = self.status().works.into_iter().filter(|work| work.role != Role::Standby);
+        Err(Error::Shutdown {
+            works: running.map(|work| work.name).collect(),
+            within,
+        })
+    }
+
+    /// Resolves when the elector cannot go on: its thread panicked, which is a bug. Losing the database is no reason,
+    /// it tries on for ever.
+    ///
+    /// Cancel safe.
+    pub async fn failed(&self) -> Error {
+        if self.pulse.is_some() {
+            self.finished.cancelled().await;
+            if !self.cleanly.is_cancelled() {
+                return Error::Stopped;
+            }
+            // Shut down by somebody else, who has been told how that went.
+        }
+        std::future::pending().await
+    }
+
+    fn outcome(&self) -> Result<(), Error> {
+        if self.cleanly.is_cancelled() { Ok(()) } else { Err(Error::Stopped) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.keeper.send(Command::ShutDown);
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("status", &*self.statuses.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// Starts a keeper and its watchdog: on threads and a runtime of their own, or on the runtime of a test, whose clock may
+/// be paused.
+fn spawn(keeper: Keeper<AnyStore>, ready: oneshot::Sender<Result<(), Error>>) -> std::io::Result<()> {
+    #[cfg(any(test, feature = "test-util"))]
+    if keeper.store.is_simulated() {
+        let watchdog = keeper.crew.watchdog.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = keeper.keep(ready) => {}
+                () = watchdog.run() => {}
+            }
+        });
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    keeper.crew.watchdog.spawn_thread()?;
+    std::thread::Builder::new()
+        .name("leader-keeper".to_owned())
+        .spawn(move || runtime.block_on(keeper.keep(ready)))
+        .map(drop)
+}
+
+/// Who needs a lease, for a message.
+fn needing(works: &Works) -> String {
+    let names: Vec<String> = works.keys().map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [one] => format!("the work {one} needs"),
+        several => format!("the works {} need", several.join(", ")),
+    }
+}
+
+fn default_instance() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .map(|host| host.trim().to_owned())
+        .filter(|host| !host.is_empty())
+        .unwrap_or_else(|| "localhost".to_owned());
+    let random = crate::random::bits() & 0xff_ffff;
+    format!("{host}-{}-{random:06x}", std::process::id())
+}
+
+/// What the column for people holds.
+fn column(instance: &str) -> String {
+    const LONGEST: usize = 255;
+
+    instance.chars().filter(|c| !c.is_control()).take(LONGEST).collect()
+}

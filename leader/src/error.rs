@@ -1,0 +1,105 @@
+//! What can go wrong with an elector.
+//!
+//! `Display` says what failed and what to do about it; the cause is the `source`. `Debug` prints both, since it is what
+//! a `main` that returns the error shows.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use crate::name::WorkName;
+use crate::registry::Fault;
+use crate::timings::TimingsError;
+use crate::work::BoxError;
+
+/// An elector that could not start, could not go on, or could not stop in time.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Registrations that cannot be honoured, all of them.
+    #[error("{}", Listed(.0))]
+    Registration(Vec<Fault>),
+    /// Durations that cannot keep the promise.
+    #[error(transparent)]
+    Timings(#[from] TimingsError),
+    /// The builder was not told of a database, or of one that it cannot read.
+    #[error("{0}")]
+    Config(String),
+    /// A variable of the environment that is missing or not text.
+    #[error("an environment variable cannot be read; set it to the URL of the database")]
+    Environment(#[from] std::env::VarError),
+    /// A statement of the application on its own connection.
+    #[error("a statement of the application failed")]
+    Sqlx(#[from] sqlx::Error),
+    /// The database could not be reached, or refused what a lease needs.
+    #[error("{doing} failed")]
+    #[non_exhaustive]
+    Database {
+        /// What was tried.
+        doing: String,
+        /// What the database said.
+        source: BoxError,
+    },
+    /// The database gave no answer within one attempt.
+    #[error("{doing} got no answer within {within:?}; is the database reachable from here?")]
+    #[non_exhaustive]
+    NoAnswer {
+        /// What was tried.
+        doing: String,
+        /// The length of an attempt.
+        within: std::time::Duration,
+    },
+    /// Works were still running when the time for the shutdown was over.
+    #[error("still running after {within:?} of shutdown: {}", Names(.works))]
+    #[non_exhaustive]
+    Shutdown {
+        /// The works that did not return.
+        works: Vec<WorkName>,
+        /// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout).
+        within: std::time::Duration,
+    },
+    /// No such name is registered here, or this replica does not lead it.
+    #[error("this replica does not lead `{0}`")]
+    NotLeading(String),
+    /// The elector is gone: it was shut down, or its thread panicked.
+    #[error("the elector has stopped")]
+    Stopped,
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut source = self.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// Faults, one a line.
+struct Listed<'f>(&'f [Fault]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [fault] => fault.fmt(f),
+            faults => {
+                write!(f, "{} faults in the registered works:", faults.len())?;
+                faults.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
+            }
+        }
+    }
+}
+
+struct Names<'n>(&'n [WorkName]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, name) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}`{name}`")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! One tenure from claim to release: its task, its panic, its outcome.
+
+use std::any::Any;
+use std::backtrace::Backtrace;
+use std::cell::{Cell, RefCell};
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Once};
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tracing::Instrument as _;
+
+use crate::event::{Event, EventKind, Reporter};
+use crate::keeper::Command;
+use crate::registry::Enlisted;
+use crate::state::States;
+use crate::tenure::{Ending, Tenure, is_ending};
+use crate::watchdog::Watched;
+use crate::work::{BoxError, OnEnd};
+
+/// What a tenure needs to run.
+pub(crate) struct Launch {
+    pub(crate) tenure: Tenure,
+    pub(crate) work: Enlisted,
+    pub(crate) states: Arc<States>,
+    pub(crate) watched: Watched,
+    pub(crate) keeper: mpsc::UnboundedSender<Command>,
+    pub(crate) reporter: Arc<Reporter>,
+}
+
+/// As long as one of these lives, the work is not gone. The last one tells the keeper (I4).
+struct Presence {
+    tenure: Tenure,
+    keeper: mpsc::UnboundedSender<Command>,
+    _watched: Watched,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        // Clones of the tenure may live on; they must not look like a live one.
+        self.tenure.end(Ending::SteppedDown);
+        let _ = self.keeper.send(Command::Ended {
+            name: self.tenure.0.name.clone(),
+            term: self.tenure.term(),
+        });
+    }
+}
+
+/// Runs the work of a tenure on the application's runtime.
+pub(crate) fn launch(launch: Launch, runtime: &Handle) {
+    let Launch {
+        tenure,
+        work,
+        states,
+        watched,
+        keeper,
+        reporter,
+    } = launch;
+    install_panic_hook();
+    let span = tracing::info_span!(
+        parent: None,
+        "tenure",
+        name = tenure.name(),
+        term = %tenure.term(),
+        trace_id = tenure.trace_id()
+    );
+    let presence = Arc::new(Presence {
+        tenure: tenure.clone(),
+        keeper,
+        _watched: watched,
+    });
+    // A task of its own: a panic that nothing else catches ends there, and its handle says so.
+    let task = runtime.spawn({
+        let presence = Arc::clone(&presence);
+        let tenure = tenure.clone();
+        async move {
+            // Declared first and so dropped last, when the future of the work is gone.
+            let _presence = presence;
+            run(work, tenure, states).await
+        }
+        .instrument(span.clone())
+    });
+    let supervise = async move {
+        let outcome = match task.await {
+            Ok(outcome) => outcome,
+            Err(error) => match error.try_into_panic() {
+                Ok(payload) => Outcome::Panicked(Panic::new(payload)),
+                Err(_) => Outcome::Dropped,
+            },
+        };
+        let ending = tenure.ending();
+        tenure.end_tasks().await;
+        let event = judge(&tenure, ending, &outcome);
+        reporter.report(&event);
+        drop(presence);
+    };
+    runtime.spawn(supervise.instrument(span));
+}
+
+async fn run(work: Enlisted, tenure: Tenure, states: Arc<States>) -> Outcome {
+    let started = {
+        let tenure = tenure.clone();
+        async move { work.start.call(tenure, &states).0.await }
+    };
+    let mut guarded = Guarded::new(started);
+    let done = match work.on_end {
+        OnEnd::Return => guarded.await,
+        OnEnd::Drop => tokio::select! {
+            biased;
+            _ = tenure.ended() => guarded.discard().map(Ok),
+            done = &mut guarded => done,
+        },
+    };
+    match done {
+        Ok(returned) => Outcome::Returned(returned),
+        Err(panic) => Outcome::Panicked(panic),
+    }
+}
+
+enum Outcome {
+    Returned(Result<(), BoxError>),
+    Panicked(Panic),
+    /// The runtime was shut down under it.
+    Dropped,
+}
+
+/// Logs the end of a tenure and makes its event.
+fn judge(tenure: &Tenure, ending: Option<Ending>, outcome: &Outcome) -> Event {
+    let reason = ending.map_or_else(|| "work returned".to_owned(), |ending| ending.to_string());
+    let mut event = Event {
+        reason: Some(reason.clone()),
+        ..tenure.event(EventKind::SteppedDown)
+    };
+    match outcome {
+        Outcome::Returned(Ok(())) => tracing::info!(reason, "stepped down"),
+        Outcome::Returned(Err(error)) if ending.is_some() && is_ending(&**error) => {
+            tracing::info!(reason, "stepped down");
+        }
+        Outcome::Returned(Err(error)) => {
+            let error = chain(&**error);
+            tracing::error!(reason, error, "stepped down with an error");
+            event.error = Some(error);
+        }
+        Outcome::Panicked(panic) => {
+            let backtrace = panic.site.as_ref().map(|site| tracing::field::display(&site.backtrace));
+            tracing::error!(reason, error = %panic, backtrace, "stepped down after a panic");
+            event.error = Some(panic.to_string());
+        }
+        Outcome::Dropped => {
+            let error = "the runtime was shut down before the work returned";
+            tracing::error!(reason, error, "stepped down with an error");
+            event.error = Some(error.to_owned());
+        }
+    }
+    event
+}
+
+/// An error with everything that caused it.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+/// A future whose panics come out as errors, those of its destructor included.
+pub(crate) struct Guarded<F>(Option<Pin<Box<F>>>);
+
+impl<F: Future> Guarded<F> {
+    pub(crate) fn new(future: F) -> Self {
+        Self(Some(Box::pin(future)))
+    }
+
+    /// Drops the future.
+    fn discard(&mut self) -> Result<(), Panic> {
+        let future = self.0.take();
+        catch(|| drop(future))
+    }
+}
+
+impl<F: Future> Future for Guarded<F> {
+    type Output = Result<F::Output, Panic>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(future) = self.0.as_mut() else {
+            return Poll::Pending;
+        };
+        match catch(|| future.as_mut().poll(context)) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(self.discard().map(|()| output)),
+            Err(panic) => {
+                // The first panic is the one to tell of.
+                let _ = self.discard();
+                Poll::Ready(Err(panic))
+            }
+        }
+    }
+}
+
+impl<F> Drop for Guarded<F> {
+    fn drop(&mut self) {
+        let future = self.0.take();
+        if let Err(panic) = catch(|| drop(future)) {
+            tracing::error!(%panic, "a future panicked while it was dropped");
+        }
+    }
+}
+
+/// A caught panic, with the place it came from.
+pub(crate) struct Panic {
+    pub(crate) payload: Box<dyn Any + Send>,
+    site: Option<Site>,
+}
+
+struct Site {
+    location: String,
+    backtrace: Backtrace,
+}
+
+impl Panic {
+    fn new(payload: Box<dyn Any + Send>) -> Self {
+        Self {
+            payload,
+            site: SITE.with_borrow_mut(Option::take),
+        }
+    }
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = self
+            .payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| self.payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("a payload that is no text");
+        match &self.site {
+            Some(site) => write!(f, "panicked at {}: {message}", site.location),
+            None => write!(f, "panicked: {message}"),
+        }
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+thread_local! {
+    /// How many guarded calls are on this thread's stack.
+    static GUARDED: Cell<usize> = const { Cell::new(0) };
+    /// The place of the last panic in one of them.
+    static SITE: RefCell<Option<Site>> = const { RefCell::new(None) };
+}
+
+fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
+    GUARDED.set(GUARDED.get() + 1);
+    let result = catch_unwind(AssertUnwindSafe(call));
+    GUARDED.set(GUARDED.get() - 1);
+    result.map_err(Panic::new)
+}
+
+/// Only the panic hook knows the place and the backtrace. The previous hook is always called.
+fn install_panic_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if GUARDED.get() > 0 {
+                let site = Site {
+                    location: info.location().map(ToString::to_string).unwrap_or_default(),
+                    backtrace: Backtrace::force_capture(),
+                };
+                SITE.with_borrow_mut(|slot| *slot = Some(site));
+            }
+            previous(info);
+        }));
+    });
+}

@@ -1,0 +1,205 @@
+//! The seam between the protocol and a database: one operation a statement of the protocol, each a transaction of its
+//! own, and nothing that decides anything.
+
+mod any;
+#[cfg(any(test, feature = "test-util"))]
+pub(crate) mod memory;
+#[cfg(feature = "mysql")]
+pub(crate) mod mysql;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
+
+pub use any::AnyStore;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::name::{Namespace, WorkName};
+use crate::protocol::{Digest, Hold, Scan, SessionId};
+use crate::work::BoxError;
+
+/// A task that belongs to a store and lives as long as its keeper.
+pub type Companion = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A database that carries sessions and names.
+///
+/// Every operation is one transaction of the keeper's own connection, dialled when it is needed. An operation that is
+/// dropped half-way leaves the connection unusable: [`hang_up`](Self::hang_up) and let the next operation dial anew.
+pub trait Store: Send + 'static {
+    /// Checks that the database can carry leases, and creates the tables that are missing, or looks whether they are
+    /// there if `create` is not set.
+    fn prepare(&mut self, create: bool) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Gives each name a row. `names` are in the order of their bytes.
+    fn ensure(&mut self, names: &[WorkName]) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Inserts a session that expires after a lease.
+    fn open(&mut self, id: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Pushes the session's expiry, if it has not expired; says what it holds, or nothing if it is lost.
+    fn renew(&mut self, id: SessionId) -> impl Future<Output = Result<Option<Digest>, StoreError>> + Send;
+
+    /// The names that point to the session.
+    fn held(&mut self, id: SessionId) -> impl Future<Output = Result<Vec<Hold>, StoreError>> + Send;
+
+    /// Looks at every name and session, in one snapshot. `id` is the session of the one who looks: its own expiry is
+    /// of no interest.
+    fn scan(&mut self, id: SessionId) -> impl Future<Output = Result<Scan, StoreError>> + Send;
+
+    /// Deletes those sessions that have expired, and says which it deleted (I1).
+    fn reap(&mut self, ids: &[SessionId]) -> impl Future<Output = Result<Vec<SessionId>, StoreError>> + Send;
+
+    /// Claims those names that point to no session or to one of `gone`, under a larger term, if the own session has
+    /// not expired (I1, I2); skips names whose row is locked (I3).
+    fn claim(
+        &mut self,
+        id: SessionId,
+        names: &[WorkName],
+        gone: &[SessionId],
+    ) -> impl Future<Output = Result<Vec<Hold>, StoreError>> + Send;
+
+    /// Gives names back where session and term are the given ones, and wakes standbys. Answers with those it still
+    /// holds because their row is locked.
+    fn release(
+        &mut self,
+        id: SessionId,
+        holds: &[Hold],
+    ) -> impl Future<Output = Result<Vec<Hold>, StoreError>> + Send;
+
+    /// Deletes the session, which frees all of its names, and wakes standbys.
+    fn close(&mut self, id: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Drops the connection without a word to the server.
+    fn hang_up(&mut self);
+
+    /// Resolves when names may have become free. A hint, no more.
+    ///
+    /// Cancel safe.
+    fn changed(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// What must run beside the keeper for [`changed`](Self::changed) to know.
+    fn companion(&mut self) -> Option<Companion> {
+        None
+    }
+}
+
+/// What every store needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    pub(crate) namespace: Namespace,
+    /// For people only.
+    pub(crate) instance: String,
+    pub(crate) lease: Duration,
+    /// After which the server gives a statement up as well.
+    pub(crate) attempt: Duration,
+}
+
+impl Scope {
+    pub(crate) fn lease_ms(&self) -> i64 {
+        millis(self.lease)
+    }
+}
+
+/// An operation that failed.
+#[derive(Debug)]
+pub struct StoreError {
+    pub(crate) cause: Cause,
+    pub(crate) source: BoxError,
+}
+
+/// What to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A deadlock, a serialization failure, a lock wait or a busy file: the statement did nothing, and can be sent
+    /// again at once.
+    Transient,
+    /// The tables are not there.
+    NoTables,
+    /// The role lacks rights, or the server or file is read-only; what to do about it is in the text.
+    Refused(String),
+    /// The database cannot carry leases at all.
+    Unfit(String),
+    /// Anything else: the connection is not used again.
+    Broken,
+}
+
+impl StoreError {
+    pub(crate) fn new(cause: Cause, source: impl Into<BoxError>) -> Self {
+        Self {
+            cause,
+            source: source.into(),
+        }
+    }
+
+    /// A database whose kind or version cannot carry leases.
+    pub(crate) fn unfit(why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self::new(Cause::Unfit(why.clone()), why)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Cause::Refused(help) => write!(f, "{}: {help}", self.source),
+            _ => self.source.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.source()
+    }
+}
+
+/// Whole milliseconds, as the tables count.
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A remaining time told by the database.
+pub(crate) fn left(millis: i64) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or_default())
+}
+
+/// Bytes as hexadecimal digits, which every SQL dialect and setting reads the same way.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn hex(text: &str) -> String {
+    use std::fmt::Write as _;
+
+    text.bytes().fold(String::with_capacity(text.len() * 2), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// A JSON array of the items, each of them valid JSON.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn json_array<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    format!("[{}]", items.join(","))
+}
+
+/// A name as a JSON string. Names hold no control characters, so that two escapes are all.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn json_name(name: &WorkName) -> String {
+    format!("\"{}\"", name.as_str().replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Names as a JSON array of strings.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn json_names(names: &[WorkName]) -> String {
+    json_array(names.iter().map(json_name))
+}
+
+/// Names and terms as a JSON array of pairs.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn json_holds(holds: &[Hold]) -> String {
+    json_array(holds.iter().map(|(name, term)| format!("[{},{term}]", json_name(name))))
+}

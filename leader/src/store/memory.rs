@@ -1,0 +1,385 @@
+//! The protocol on a database in memory, under a clock that tests move: what a simulation runs on, and what keeps the
+//! seam between protocol and I/O honest.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::{Cause, Scope, Store, StoreError, millis};
+use crate::clock::{Clock, Moment};
+use crate::name::WorkName;
+use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
+
+/// A database in memory that any number of electors of one process share.
+///
+/// It keeps the same tables and answers the same statements as the real ones, each at one moment, and can be told to
+/// lose requests or answers.
+#[derive(Clone)]
+pub struct Memory(Arc<Server>);
+
+struct Server {
+    clock: Clock,
+    tables: Mutex<Tables>,
+    faults: Mutex<Box<dyn FnMut(Operation) -> Fault + Send>>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Tables {
+    sessions: BTreeMap<SessionId, SessionRow>,
+    names: BTreeMap<(String, WorkName), NameRow>,
+    statements: u64,
+}
+
+struct SessionRow {
+    namespace: String,
+    instance: String,
+    expires: Moment,
+}
+
+#[derive(Clone, Copy, Default)]
+struct NameRow {
+    term: i64,
+    session: Option<SessionId>,
+    /// How many fenced transactions hold its share lock (I3).
+    fenced: usize,
+}
+
+/// A statement of the protocol, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the statements of docs/design.md, by their names")]
+pub enum Operation {
+    Prepare,
+    Ensure,
+    Open,
+    Renew,
+    Held,
+    Scan,
+    Reap,
+    Claim,
+    Release,
+    Close,
+}
+
+/// What becomes of a statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fault {
+    /// It is answered.
+    #[default]
+    None,
+    /// It never arrives, and no answer ever comes.
+    LoseRequest,
+    /// It is done, and the answer never comes.
+    LoseAnswer,
+    /// It is done and answered, this much later.
+    Delay(Duration),
+    /// The connection is refused.
+    Refuse,
+}
+
+impl Memory {
+    /// An empty database by this clock.
+    pub fn new(clock: Clock) -> Self {
+        Self(Arc::new(Server {
+            clock,
+            tables: Mutex::default(),
+            faults: Mutex::new(Box::new(|_| Fault::None)),
+            freed: Notify::new(),
+        }))
+    }
+
+    /// Decides from now on what becomes of each statement.
+    pub fn on_statement(&self, decide: impl FnMut(Operation) -> Fault + Send + 'static) {
+        *self.0.faults.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(decide);
+    }
+
+    /// How many statements have arrived.
+    pub fn statements(&self) -> u64 {
+        self.tables().statements
+    }
+
+    /// Deletes every session, as an operator might.
+    pub fn delete_sessions(&self) {
+        self.tables().sessions.clear();
+    }
+
+    /// Deletes every name, as an operator might.
+    pub fn delete_names(&self) {
+        self.tables().names.clear();
+    }
+
+    /// The instance that leads a name, and its term.
+    pub fn leader(&self, namespace: &str, name: &str) -> Option<(String, Term)> {
+        let tables = self.tables();
+        let key = (namespace.to_owned(), WorkName::new(name).ok()?);
+        let row = tables.names.get(&key)?;
+        let session = tables.sessions.get(&row.session?)?;
+        (session.expires > self.0.clock.now()).then(|| (session.instance.clone(), Term::new(row.term)))
+    }
+
+    /// A fence: locks the row of a name in share mode if session and term are its own, until the guard is dropped.
+    pub fn fence(&self, namespace: &str, name: &WorkName, session: SessionId, term: Term) -> Option<Fence> {
+        let mut tables = self.tables();
+        let key = (namespace.to_owned(), name.clone());
+        let row = tables.names.get_mut(&key)?;
+        if row.session != Some(session) || row.term != term.get() {
+            return None;
+        }
+        row.fenced += 1;
+        Some(Fence {
+            database: self.clone(),
+            key,
+        })
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.0.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Memory")
+    }
+}
+
+/// The share lock of a fenced transaction, until it is dropped.
+#[derive(Debug)]
+#[must_use = "the lock is released when this is dropped"]
+pub struct Fence {
+    database: Memory,
+    key: (String, WorkName),
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        if let Some(row) = self.database.tables().names.get_mut(&self.key) {
+            row.fenced -= 1;
+        }
+    }
+}
+
+pub(crate) struct MemoryStore {
+    database: Memory,
+    scope: Scope,
+}
+
+impl MemoryStore {
+    pub(crate) fn new(database: Memory, scope: Scope) -> Self {
+        Self { database, scope }
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.database.0.clock.clone()
+    }
+
+    /// One statement: a moment's work, if it arrives, and an answer, if it comes back.
+    async fn statement<T>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce(&mut Tables, Moment) -> T,
+    ) -> Result<T, StoreError> {
+        /// Half a round trip.
+        const LATENCY: Duration = Duration::from_micros(500);
+
+        let fault = {
+            let mut decide = self.database.0.faults.lock().unwrap_or_else(PoisonError::into_inner);
+            decide(operation)
+        };
+        tokio::time::sleep(LATENCY).await;
+        match fault {
+            Fault::LoseRequest => std::future::pending().await,
+            Fault::Refuse => return Err(StoreError::new(Cause::Broken, "connection refused")),
+            _ => {}
+        }
+        let answer = {
+            let mut tables = self.database.tables();
+            tables.statements += 1;
+            work(&mut tables, self.database.0.clock.now())
+        };
+        match fault {
+            Fault::LoseAnswer => std::future::pending().await,
+            Fault::Delay(delay) => tokio::time::sleep(delay).await,
+            _ => {}
+        }
+        tokio::time::sleep(LATENCY).await;
+        Ok(answer)
+    }
+
+    fn key(&self, name: &WorkName) -> (String, WorkName) {
+        (self.scope.namespace.as_str().to_owned(), name.clone())
+    }
+
+    fn mine(&self, tables: &Tables, id: SessionId) -> Vec<Hold> {
+        tables
+            .names
+            .iter()
+            .filter(|((namespace, _), row)| {
+                namespace == self.scope.namespace.as_str() && row.session == Some(id)
+            })
+            .map(|((_, name), row)| (name.clone(), Term::new(row.term)))
+            .collect()
+    }
+}
+
+impl Store for MemoryStore {
+    async fn prepare(&mut self, _create: bool) -> Result<(), StoreError> {
+        self.statement(Operation::Prepare, |_, _| ()).await
+    }
+
+    async fn ensure(&mut self, names: &[WorkName]) -> Result<(), StoreError> {
+        self.statement(Operation::Ensure, |tables, _| {
+            for name in names {
+                tables.names.entry(self.key(name)).or_default();
+            }
+        })
+        .await
+    }
+
+    async fn open(&mut self, id: SessionId) -> Result<(), StoreError> {
+        self.statement(Operation::Open, |tables, now| {
+            let row = SessionRow {
+                namespace: self.scope.namespace.as_str().to_owned(),
+                instance: self.scope.instance.clone(),
+                expires: now + self.scope.lease,
+            };
+            tables.sessions.insert(id, row);
+        })
+        .await
+    }
+
+    async fn renew(&mut self, id: SessionId) -> Result<Option<Digest>, StoreError> {
+        self.statement(Operation::Renew, |tables, now| {
+            let row = tables.sessions.get_mut(&id).filter(|row| row.expires > now)?;
+            row.expires = now + self.scope.lease;
+            let mut digest = Digest::default();
+            for (_, term) in self.mine(tables, id) {
+                digest.add(term);
+            }
+            Some(digest)
+        })
+        .await
+    }
+
+    async fn held(&mut self, id: SessionId) -> Result<Vec<Hold>, StoreError> {
+        self.statement(Operation::Held, |tables, _| self.mine(tables, id)).await
+    }
+
+    async fn scan(&mut self, id: SessionId) -> Result<Scan, StoreError> {
+        self.statement(Operation::Scan, |tables, now| {
+            let mut scan = Scan::default();
+            for ((namespace, name), row) in &tables.names {
+                if namespace != self.scope.namespace.as_str() {
+                    continue;
+                }
+                scan.rows += 1;
+                let holder = match row.session {
+                    None => None,
+                    Some(holder) => match tables.sessions.get(&holder) {
+                        Some(session) if session.expires > now => continue,
+                        Some(_) => Some(Holder::Expired(holder)),
+                        None => Some(Holder::Gone(holder)),
+                    },
+                };
+                scan.vacancies.push(Vacancy {
+                    name: name.clone(),
+                    holder,
+                });
+            }
+            let sessions = || {
+                tables
+                    .sessions
+                    .iter()
+                    .filter(|(_, row)| row.namespace == self.scope.namespace.as_str())
+            };
+            scan.expired = sessions()
+                .filter(|(_, row)| row.expires <= now)
+                .map(|(id, _)| *id)
+                .collect();
+            scan.next_expiry = sessions()
+                .filter(|(other, row)| **other != id && row.expires > now)
+                .map(|(_, row)| row.expires.since(now))
+                .min();
+            scan
+        })
+        .await
+    }
+
+    async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
+        self.statement(Operation::Reap, |tables, now| {
+            let expired = |id: &&SessionId| tables.sessions.get(*id).is_some_and(|row| row.expires <= now);
+            let reaped: Vec<SessionId> = ids.iter().filter(expired).copied().collect();
+            tables.sessions.retain(|id, _| !reaped.contains(id));
+            reaped
+        })
+        .await
+    }
+
+    async fn claim(
+        &mut self,
+        id: SessionId,
+        names: &[WorkName],
+        gone: &[SessionId],
+    ) -> Result<Vec<Hold>, StoreError> {
+        self.statement(Operation::Claim, |tables, now| {
+            let mut won = Vec::new();
+            if tables.sessions.get(&id).is_none_or(|row| row.expires <= now) {
+                return won;
+            }
+            let present = millis(now.since(Moment::after_origin(Duration::ZERO)));
+            for name in names {
+                let Some(row) = tables.names.get_mut(&self.key(name)) else {
+                    continue;
+                };
+                if row.fenced == 0 && row.session.is_none_or(|holder| gone.contains(&holder)) {
+                    row.term = present.max(row.term + 1);
+                    row.session = Some(id);
+                    won.push((name.clone(), Term::new(row.term)));
+                }
+            }
+            won
+        })
+        .await
+    }
+
+    async fn release(&mut self, id: SessionId, holds: &[Hold]) -> Result<Vec<Hold>, StoreError> {
+        let kept = self
+            .statement(Operation::Release, |tables, _| {
+                let mut kept = Vec::new();
+                for (name, term) in holds {
+                    if let Some(row) = tables.names.get_mut(&self.key(name))
+                        && row.session == Some(id)
+                        && row.term == term.get()
+                    {
+                        if row.fenced == 0 {
+                            row.session = None;
+                        } else {
+                            kept.push((name.clone(), *term));
+                        }
+                    }
+                }
+                self.database.0.freed.notify_waiters();
+                kept
+            })
+            .await?;
+        Ok(kept)
+    }
+
+    async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
+        self.statement(Operation::Close, |tables, _| {
+            tables.sessions.remove(&id);
+            self.database.0.freed.notify_waiters();
+        })
+        .await
+    }
+
+    fn hang_up(&mut self) {}
+
+    async fn changed(&mut self) {
+        self.database.0.freed.notified().await;
+    }
+}

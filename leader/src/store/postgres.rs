@@ -1,0 +1,431 @@
+//! The protocol on PostgreSQL 12 and later.
+//!
+//! Everything goes through the simple protocol, so that it works behind PgBouncer in transaction mode, and everything
+//! that a statement needs set comes with it in one message: an implicit transaction, one round trip, nothing left
+//! behind on a connection that may serve somebody else next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgListener, PgPoolOptions, PgRow};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql};
+use tokio::sync::Notify;
+
+use super::{Cause, Companion, Scope, Store, StoreError, hex, json_array, json_holds, json_names, left, millis};
+use crate::name::WorkName;
+use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
+
+/// The tables; also shipped as `leader/src/store/postgres.sql` for those who run their own migrations.
+pub(crate) const TABLES: &str = include_str!("postgres.sql");
+
+/// The present, which `now()` is not: it stands still inside a transaction.
+const NOW: &str = "(extract(epoch FROM clock_timestamp())*1000)::bigint";
+
+/// `CREATE TABLE IF NOT EXISTS` from 20 clients at once fails for most of them; one at a time, it does not.
+const CREATE_LOCK: i64 = 0x6c65_6164_6572; // "leader"
+
+/// Oldest version with `AS MATERIALIZED`.
+const OLDEST: i64 = 120_000;
+
+pub(crate) struct Postgres {
+    options: PgConnectOptions,
+    scope: Scope,
+    connection: Option<PgConnection>,
+    /// `SET LOCAL synchronous_commit` where a role or database default is `off`: a renewal that a crash forgets is a
+    /// lease that two replicas believe in.
+    durable: &'static str,
+    notified: Arc<Notify>,
+}
+
+impl Postgres {
+    pub(crate) fn new(options: PgConnectOptions, scope: Scope) -> Self {
+        Self {
+            options: options.disable_statement_logging(),
+            scope,
+            connection: None,
+            durable: "",
+            notified: Arc::default(),
+        }
+    }
+
+    /// The channel that releases of this namespace are announced on. Identifiers hold 63 bytes, so a digest of it.
+    fn channel(&self) -> String {
+        channel(self.scope.namespace.as_str())
+    }
+
+    fn namespace(&self) -> String {
+        text(self.scope.namespace.as_str())
+    }
+
+    async fn run(&mut self, statement: &str) -> Result<Vec<PgRow>, StoreError> {
+        let message = format!(
+            "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL lock_timeout = '2s'; \
+             SET LOCAL statement_timeout = '{}ms'; {}{statement}",
+            millis(self.scope.attempt),
+            self.durable,
+        );
+        self.send(message).await
+    }
+
+    async fn send(&mut self, message: String) -> Result<Vec<PgRow>, StoreError> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            None => self
+                .connection
+                .insert(PgConnection::connect_with(&self.options).await.map_err(failed)?),
+        };
+        raw_sql(AssertSqlSafe(message)).fetch_all(connection).await.map_err(failed)
+    }
+
+    /// Announces what `freed` returned a row for.
+    fn announcing(&self, freed: &str) -> String {
+        format!("WITH freed AS ({freed}) SELECT pg_notify('{}', '') FROM (SELECT count(*) AS n FROM freed) AS f WHERE n > 0", self.channel())
+    }
+}
+
+impl Store for Postgres {
+    async fn prepare(&mut self, create: bool) -> Result<(), StoreError> {
+        const LOOK: &str = "SELECT current_setting('server_version_num')::bigint, current_setting('synchronous_commit'), \
+             to_regclass('leader_sessions') IS NOT NULL AND to_regclass('leader_names') IS NOT NULL";
+        self.durable = "";
+        let rows = self.send(LOOK.to_owned()).await?;
+        let row = one(&rows)?;
+        let version: i64 = get(row, 0)?;
+        let durability: String = get(row, 1)?;
+        let there: bool = get(row, 2)?;
+        if version < OLDEST {
+            return Err(StoreError::unfit(format!(
+                "this PostgreSQL server has version {}; leases need 12 or later",
+                version / 10_000
+            )));
+        }
+        if durability == "off" {
+            self.durable = "SET LOCAL synchronous_commit = on; ";
+        }
+        if !there {
+            if !create {
+                return Err(StoreError::new(
+                    Cause::NoTables,
+                    format!("the tables of `leader` are missing and creating them is turned off; run this SQL:\n{TABLES}"),
+                ));
+            }
+            self.run(&format!("SELECT pg_advisory_xact_lock({CREATE_LOCK}); {TABLES}")).await?;
+        }
+        Ok(())
+    }
+
+    async fn ensure(&mut self, names: &[WorkName]) -> Result<(), StoreError> {
+        let statement = format!(
+            "INSERT INTO leader_names (namespace, name) SELECT {}, w.name FROM {} AS w (name) \
+             WHERE NOT EXISTS (SELECT 1 FROM leader_names n WHERE n.namespace = {0} AND n.name = w.name) \
+             ORDER BY w.name COLLATE \"C\" ON CONFLICT DO NOTHING",
+            self.namespace(),
+            elements(&json_names(names)),
+        );
+        self.run(&statement).await.map(drop)
+    }
+
+    async fn open(&mut self, id: SessionId) -> Result<(), StoreError> {
+        let statement = format!(
+            "INSERT INTO leader_sessions (id, namespace, instance, started_at_ms, expires_at_ms) \
+             SELECT '{id}', {}, {}, t.now, t.now + {} FROM (SELECT {NOW} AS now) AS t",
+            self.namespace(),
+            text(&self.scope.instance),
+            self.scope.lease_ms(),
+        );
+        self.run(&statement).await.map(drop)
+    }
+
+    async fn renew(&mut self, id: SessionId) -> Result<Option<Digest>, StoreError> {
+        let statement = format!(
+            "UPDATE leader_sessions s SET expires_at_ms = {NOW} + {lease} WHERE s.id = '{id}' AND s.expires_at_ms > {NOW} RETURNING \
+             (SELECT count(*) FROM leader_names n WHERE n.namespace = s.namespace AND n.session_id = s.id), \
+             (SELECT coalesce(sum(n.term), 0)::bigint FROM leader_names n WHERE n.namespace = s.namespace AND n.session_id = s.id)",
+            lease = self.scope.lease_ms(),
+        );
+        let rows = self.run(&statement).await?;
+        rows.first()
+            .map(|row| {
+                let count: i64 = get(row, 0)?;
+                Ok(Digest {
+                    count: count.unsigned_abs(),
+                    terms: get(row, 1)?,
+                })
+            })
+            .transpose()
+    }
+
+    async fn held(&mut self, id: SessionId) -> Result<Vec<Hold>, StoreError> {
+        let statement = format!(
+            "SELECT name, term FROM leader_names WHERE namespace = {} AND session_id = '{id}'",
+            self.namespace()
+        );
+        holds(&self.run(&statement).await?)
+    }
+
+    async fn scan(&mut self, id: SessionId) -> Result<Scan, StoreError> {
+        // One statement, one snapshot: a session that it does not see although a name points to it is gone for ever.
+        let statement = format!(
+            "WITH t AS MATERIALIZED (SELECT {NOW} AS now), \
+             s AS MATERIALIZED (SELECT id, expires_at_ms - t.now AS left_ms FROM leader_sessions, t WHERE namespace = {namespace}) \
+             SELECT n.name, n.session_id, s.id IS NOT NULL AS expired, NULL::bigint AS number FROM leader_names n LEFT JOIN s ON s.id = n.session_id \
+             WHERE n.namespace = {namespace} AND (s.id IS NULL OR s.left_ms <= 0) \
+             UNION ALL SELECT NULL, s.id, true, NULL FROM s WHERE s.left_ms <= 0 \
+             UNION ALL SELECT NULL, NULL, NULL, (SELECT min(left_ms) FROM s WHERE left_ms > 0 AND id <> '{id}') \
+             UNION ALL SELECT NULL, NULL, false, (SELECT count(*) FROM leader_names WHERE namespace = {namespace})",
+            namespace = self.namespace(),
+        );
+        let mut scan = Scan::default();
+        for row in &self.run(&statement).await? {
+            let name: Option<String> = get(row, 0)?;
+            let session = get::<Option<String>>(row, 1)?.map(|id| session_id(&id)).transpose()?;
+            let expired: Option<bool> = get(row, 2)?;
+            let number: Option<i64> = get(row, 3)?;
+            match (name, session, expired) {
+                (Some(name), session, expired) => {
+                    // A name that no `WorkName` can be was not written by this library, and nobody campaigns for it.
+                    if let Ok(name) = WorkName::new(name) {
+                        scan.vacancies.push(Vacancy {
+                            name,
+                            holder: session.map(|id| {
+                                if expired == Some(true) { Holder::Expired(id) } else { Holder::Gone(id) }
+                            }),
+                        });
+                    }
+                }
+                (None, Some(id), _) => scan.expired.push(id),
+                (None, None, None) => scan.next_expiry = number.map(left),
+                (None, None, Some(_)) => scan.rows = number.unwrap_or_default().unsigned_abs(),
+            }
+        }
+        Ok(scan)
+    }
+
+    async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
+        // A session whose renewal is in flight is skipped, not waited for: the renewal wins.
+        let statement = format!(
+            "DELETE FROM leader_sessions WHERE id IN (SELECT id FROM leader_sessions WHERE id = ANY({}) \
+             AND expires_at_ms <= {NOW} FOR UPDATE SKIP LOCKED) RETURNING id",
+            session_ids(ids)
+        );
+        let rows = self.run(&statement).await?;
+        rows.iter().map(|row| session_id(&get::<String>(row, 0)?)).collect()
+    }
+
+    async fn claim(
+        &mut self,
+        id: SessionId,
+        names: &[WorkName],
+        gone: &[SessionId],
+    ) -> Result<Vec<Hold>, StoreError> {
+        // It reads no session but its own. Whether another's is gone is passed by value: the lock re-reads the row of
+        // the name and would not re-read a subquery (I1).
+        let statement = format!(
+            "WITH wanted AS MATERIALIZED (SELECT array_agg(w.name) AS names FROM {} AS w (name)), \
+             won AS MATERIALIZED (SELECT n.ctid AS at FROM leader_names n WHERE n.namespace = {} AND n.name = ANY((SELECT names FROM wanted)::text[]) \
+               AND (n.session_id IS NULL OR n.session_id = ANY({})) \
+               AND EXISTS (SELECT 1 FROM leader_sessions m WHERE m.id = '{id}' AND m.expires_at_ms > {NOW}) \
+               ORDER BY n.name FOR UPDATE OF n SKIP LOCKED) \
+             UPDATE leader_names n SET session_id = '{id}', term = greatest(n.term + 1, {NOW}), elected_at_ms = {NOW} \
+             WHERE n.ctid = ANY(ARRAY(SELECT at FROM won)) RETURNING n.name, n.term",
+            elements(&json_names(names)),
+            self.namespace(),
+            session_ids(gone),
+        );
+        holds(&self.run(&statement).await?)
+    }
+
+    async fn release(&mut self, id: SessionId, held: &[Hold]) -> Result<Vec<Hold>, StoreError> {
+        let release = format!(
+            "UPDATE leader_names n SET session_id = NULL WHERE n.ctid = ANY(ARRAY( \
+               SELECT m.ctid FROM leader_names m \
+               JOIN (SELECT e->>0 AS name, (e->>1)::bigint AS term FROM json_array_elements({}::json) AS e) AS h \
+               ON h.name = m.name AND h.term = m.term \
+               WHERE m.namespace = {} AND m.session_id = '{id}' FOR UPDATE OF m SKIP LOCKED)) RETURNING 1",
+            text(&json_holds(held)),
+            self.namespace(),
+        );
+        let statement = format!(
+            "{}; SELECT name, term FROM leader_names WHERE namespace = {} AND session_id = '{id}'",
+            self.announcing(&release),
+            self.namespace(),
+        );
+        let rows = self.run(&statement).await?;
+        // The announcement answers with a row of one column.
+        let mut kept = holds(rows.iter().filter(|row| row.len() == 2))?;
+        kept.retain(|hold| held.contains(hold));
+        Ok(kept)
+    }
+
+    async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
+        let statement =
+            self.announcing(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING 1"));
+        self.run(&statement).await.map(drop)
+    }
+
+    fn hang_up(&mut self) {
+        self.connection = None;
+    }
+
+    async fn changed(&mut self) {
+        self.notified.notified().await;
+    }
+
+    fn companion(&mut self) -> Option<Companion> {
+        let options = self.options.clone();
+        let channel = self.channel();
+        let notified = Arc::clone(&self.notified);
+        Some(Box::pin(async move { listen(options, channel, notified).await }))
+    }
+}
+
+/// Listens for releases for ever. Losing this connection costs nothing but speed.
+async fn listen(options: PgConnectOptions, channel: String, notified: Arc<Notify>) {
+    const PAUSE: Duration = Duration::from_secs(1);
+    const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+    let mut pause = PAUSE;
+    let mut said = false;
+    loop {
+        let heard = hear(&options, &channel, &notified, &mut said, &mut pause).await;
+        // Transitions only: a server that is away for an hour is not worth 3,600 lines.
+        if !std::mem::replace(&mut said, true) {
+            match heard {
+                Ok(()) => tracing::info!(
+                    "LISTEN does not deliver here (a pooler in transaction mode?); standbys notice releases by scanning"
+                ),
+                Err(error) => tracing::warn!(%error, "lost the connection that listens for releases; standbys notice them by scanning until it is back"),
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Passes notifications on; returns when the connection is lost, or when it does not deliver.
+async fn hear(
+    options: &PgConnectOptions,
+    channel: &str,
+    notified: &Notify,
+    said: &mut bool,
+    pause: &mut Duration,
+) -> Result<(), sqlx::Error> {
+    /// Behind a pooler in transaction mode LISTEN is answered and never delivers.
+    const TEST: Duration = Duration::from_secs(1);
+
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .connect_with(options.clone())
+        .await?;
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.ignore_pool_close_event(true);
+    listener.eager_reconnect(false);
+    listener.listen(channel).await?;
+    raw_sql(AssertSqlSafe(format!("SELECT pg_notify('{channel}', '')")))
+        .execute(&mut listener)
+        .await?;
+    match tokio::time::timeout(TEST, listener.try_recv()).await {
+        Ok(Ok(Some(_))) => {}
+        Ok(Ok(None)) => return Err(sqlx::Error::PoolClosed),
+        Ok(Err(error)) => return Err(error),
+        Err(_) => return Ok(()),
+    }
+    if std::mem::replace(said, false) {
+        tracing::info!("listening for releases again");
+    }
+    *pause = Duration::from_secs(1);
+    // Releases may have been missed while nobody listened.
+    notified.notify_one();
+    while listener.try_recv().await?.is_some() {
+        notified.notify_one();
+    }
+    Err(sqlx::Error::PoolClosed)
+}
+
+/// A channel per namespace, by FNV-1a: equal names mean equal channels, and a collision only wakes somebody in vain.
+fn channel(namespace: &str) -> String {
+    let hash = namespace.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("leader_{hash:016x}")
+}
+
+/// A text as an expression that reads the same under every setting of strings and escapes.
+pub(crate) fn text(text: &str) -> String {
+    format!("convert_from(decode('{}','hex'),'UTF8')", hex(text))
+}
+
+fn elements(json: &str) -> String {
+    format!("json_array_elements_text({}::json)", text(json))
+}
+
+fn session_ids(ids: &[SessionId]) -> String {
+    format!(
+        "ARRAY(SELECT json_array_elements_text('{}'))",
+        json_array(ids.iter().map(|id| format!("\"{id}\"")))
+    )
+}
+
+fn holds<'r>(rows: impl IntoIterator<Item = &'r PgRow>) -> Result<Vec<Hold>, StoreError> {
+    let mut holds = Vec::new();
+    for row in rows {
+        if let Ok(name) = WorkName::new(get::<String>(row, 0)?) {
+            holds.push((name, Term::new(get(row, 1)?)));
+        }
+    }
+    Ok(holds)
+}
+
+fn session_id(text: &str) -> Result<SessionId, StoreError> {
+    SessionId::parse(text).ok_or_else(|| {
+        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
+    })
+}
+
+fn one(rows: &[PgRow]) -> Result<&PgRow, StoreError> {
+    rows.first().ok_or_else(|| failed(sqlx::Error::RowNotFound))
+}
+
+fn get<'r, T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>>(
+    row: &'r PgRow,
+    column: usize,
+) -> Result<T, StoreError> {
+    row.try_get(column).map_err(failed)
+}
+
+/// Judges an error by its code.
+pub(crate) fn failed(error: sqlx::Error) -> StoreError {
+    let code = error
+        .as_database_error()
+        .and_then(|error| error.try_downcast_ref::<PgDatabaseError>())
+        .map(|error| error.code().to_owned());
+    let cause = match code.as_deref() {
+        Some("40001" | "40P01" | "55P03") => Cause::Transient,
+        Some("42P01") => Cause::NoTables,
+        Some("42501") => Cause::Refused(format!(
+            "let the role create tables, or run this SQL as one that may, and grant it SELECT, INSERT, UPDATE and DELETE:\n{TABLES}"
+        )),
+        Some("25006") => {
+            Cause::Refused("the server is read-only; give the address of the primary".to_owned())
+        }
+        _ => Cause::Broken,
+    };
+    StoreError::new(cause, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_is_an_identifier_of_its_namespace() {
+        assert_eq!(channel("default").len(), "leader_".len() + 16);
+        assert_eq!(channel("a"), channel("a"));
+        assert_ne!(channel("a"), channel("b"));
+    }
+
+    #[test]
+    fn no_text_can_break_out_of_its_expression() {
+        assert_eq!(text("';--"), "convert_from(decode('273b2d2d','hex'),'UTF8')");
+    }
+}

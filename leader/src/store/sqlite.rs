@@ -1,0 +1,403 @@
+//! The protocol on a SQLite file, shared by processes of one machine.
+//!
+//! SQLite has one writer at a time. Its own busy handler starves a renewal beside anybody who writes back to back, so
+//! the keeper tries again every millisecond, and a [`Turnstile`] lets it in between two fenced transactions.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
+
+use super::{Cause, Scope, Store, StoreError, json_array, json_holds, json_names, left};
+use crate::name::WorkName;
+use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
+
+/// The tables; also shipped as `leader/src/store/sqlite.sql` for those who run their own migrations.
+pub(crate) const TABLES: &str = include_str!("sqlite.sql");
+
+/// Taken after the write lock was obtained: a renewal that waited out its own lease finds it expired.
+macro_rules! now {
+    () => {
+        "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
+    };
+}
+
+const OPEN: &str = concat!(
+    "INSERT INTO leader_sessions (id, namespace, instance, started_at_ms, expires_at_ms) VALUES (?1, ?2, ?3, ", now!(), ", ", now!(), " + ?4)"
+);
+const RENEW: &str = concat!(
+    "UPDATE leader_sessions SET expires_at_ms = ", now!(), " + ?1 WHERE id = ?2 AND expires_at_ms > ", now!(), " RETURNING ",
+    "(SELECT count(*) FROM leader_names n WHERE n.namespace = leader_sessions.namespace AND n.session_id = leader_sessions.id), ",
+    "(SELECT coalesce(sum(n.term), 0) FROM leader_names n WHERE n.namespace = leader_sessions.namespace AND n.session_id = leader_sessions.id)"
+);
+const HELD: &str = "SELECT name, term FROM leader_names WHERE namespace = ?1 AND session_id = ?2";
+const SCAN: &str = concat!(
+    "WITH t AS MATERIALIZED (SELECT ", now!(), " AS now) ",
+    "SELECT n.name, n.session_id, s.id IS NOT NULL, NULL FROM leader_names n CROSS JOIN t LEFT JOIN leader_sessions s ON s.id = n.session_id ",
+    "WHERE n.namespace = ?1 AND (s.id IS NULL OR s.expires_at_ms <= t.now) ",
+    "UNION ALL SELECT NULL, s.id, 1, NULL FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms <= t.now ",
+    "UNION ALL SELECT NULL, NULL, NULL, min(s.expires_at_ms - t.now) FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms > t.now AND s.id <> ?2 ",
+    "UNION ALL SELECT NULL, NULL, 0, count(*) FROM leader_names WHERE namespace = ?1"
+);
+const REAP: &str = concat!(
+    "DELETE FROM leader_sessions WHERE id IN (SELECT value FROM json_each(?1)) AND expires_at_ms <= ", now!(), " RETURNING id"
+);
+const CLAIM: &str = concat!(
+    "UPDATE leader_names SET session_id = ?4, term = max(term + 1, ", now!(), "), elected_at_ms = ", now!(),
+    " WHERE namespace = ?1 AND name IN (SELECT value FROM json_each(?2)) ",
+    "AND (session_id IS NULL OR session_id IN (SELECT value FROM json_each(?3))) ",
+    "AND EXISTS (SELECT 1 FROM leader_sessions m WHERE m.id = ?4 AND m.expires_at_ms > ", now!(), ") RETURNING name, term"
+);
+const RELEASE: &str = "UPDATE leader_names SET session_id = NULL WHERE namespace = ?1 AND session_id = ?3 \
+     AND (name, term) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2))";
+const ENSURE: &str =
+    "INSERT INTO leader_names (namespace, name) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING";
+const CLOSE: &str = "DELETE FROM leader_sessions WHERE id = ?1";
+
+/// How often a standby looks whether the file has changed; a look costs microseconds.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// How soon a busy file is tried again.
+const AGAIN: Duration = Duration::from_millis(1);
+
+pub(crate) struct Sqlite {
+    options: SqliteConnectOptions,
+    scope: Scope,
+    connection: Option<SqliteConnection>,
+    turnstile: Turnstile,
+    /// The file's version at the last look.
+    version: Option<i64>,
+}
+
+impl Sqlite {
+    pub(crate) fn new(options: SqliteConnectOptions, scope: Scope) -> Self {
+        let turnstile = Turnstile::beside(options.get_filename());
+        Self {
+            options: options
+                .disable_statement_logging()
+                .busy_timeout(Duration::ZERO)
+                // Without a sync per commit a power cut can hand a term out twice.
+                .synchronous(SqliteSynchronous::Full)
+                .journal_mode(SqliteJournalMode::Wal)
+                .thread_name(|id| format!("leader-sqlite-{id}")),
+            scope,
+            connection: None,
+            turnstile,
+            version: None,
+        }
+    }
+
+    async fn connection(&mut self) -> Result<&mut SqliteConnection, StoreError> {
+        if self.connection.is_none() {
+            let connection = loop {
+                match SqliteConnection::connect_with(&self.options).await.map_err(failed) {
+                    Ok(connection) => break connection,
+                    Err(error) if error.cause == Cause::Transient => tokio::time::sleep(AGAIN).await,
+                    Err(error) => return Err(error),
+                }
+            };
+            self.connection = Some(connection);
+        }
+        self.connection
+            .as_mut()
+            .ok_or_else(|| StoreError::new(Cause::Broken, "not connected"))
+    }
+
+    /// Runs one statement that writes, as soon as the file lets it. It ends at the latest when the attempt is given up.
+    async fn write(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<SqliteRow>, StoreError> {
+        let mut held = None;
+        loop {
+            let connection = self.connection().await?;
+            match fetch(connection, sql, values).await {
+                Err(error) if error.cause == Cause::Transient => {
+                    // The file is busy: others wait at the turnstile from here on.
+                    if held.is_none() {
+                        held = self.turnstile.close();
+                    }
+                    tokio::time::sleep(AGAIN).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn read(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<SqliteRow>, StoreError> {
+        loop {
+            let connection = self.connection().await?;
+            match fetch(connection, sql, values).await {
+                Err(error) if error.cause == Cause::Transient => tokio::time::sleep(AGAIN).await,
+                done => return done,
+            }
+        }
+    }
+
+    fn namespace(&self) -> String {
+        self.scope.namespace.as_str().to_owned()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Value<'v> {
+    Text(&'v str),
+    Number(i64),
+}
+
+async fn fetch(
+    connection: &mut SqliteConnection,
+    sql: &'static str,
+    values: &[Value<'_>],
+) -> Result<Vec<SqliteRow>, StoreError> {
+    let mut query = sqlx::query(sql);
+    for value in values {
+        query = match *value {
+            Value::Text(text) => query.bind(text.to_owned()),
+            Value::Number(number) => query.bind(number),
+        };
+    }
+    query.fetch_all(connection).await.map_err(failed)
+}
+
+impl Store for Sqlite {
+    async fn prepare(&mut self, create: bool) -> Result<(), StoreError> {
+        if in_memory(self.options.get_filename()) {
+            return Err(StoreError::unfit(
+                "a SQLite database in memory belongs to one process; give the elector a file",
+            ));
+        }
+        let clock = self.read("SELECT unixepoch('subsec'), sqlite_version()", &[]).await?;
+        let row = one(&clock)?;
+        if get::<Option<f64>>(row, 0)?.is_none() {
+            return Err(StoreError::unfit(format!(
+                "this is SQLite {}, whose clock has no milliseconds; leases need 3.42 or later",
+                get::<String>(row, 1)?
+            )));
+        }
+        let there = self
+            .read(
+                "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('leader_sessions', 'leader_names')",
+                &[],
+            )
+            .await?;
+        if get::<i64>(one(&there)?, 0)? < 2 {
+            if !create {
+                return Err(StoreError::new(
+                    Cause::NoTables,
+                    format!("the tables of `leader` are missing and creating them is turned off; run this SQL:\n{TABLES}"),
+                ));
+            }
+            for table in TABLES.split_inclusive(';').filter(|table| !table.trim().is_empty()) {
+                self.write(table, &[]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn ensure(&mut self, names: &[WorkName]) -> Result<(), StoreError> {
+        let (namespace, names) = (self.namespace(), json_names(names));
+        self.write(ENSURE, &[Value::Text(&namespace), Value::Text(&names)]).await.map(drop)
+    }
+
+    async fn open(&mut self, id: SessionId) -> Result<(), StoreError> {
+        let (id, namespace, instance) = (id.to_string(), self.namespace(), self.scope.instance.clone());
+        let lease = self.scope.lease_ms();
+        self.write(OPEN, &[Value::Text(&id), Value::Text(&namespace), Value::Text(&instance), Value::Number(lease)])
+            .await
+            .map(drop)
+    }
+
+    async fn renew(&mut self, id: SessionId) -> Result<Option<Digest>, StoreError> {
+        let (id, lease) = (id.to_string(), self.scope.lease_ms());
+        let rows = self.write(RENEW, &[Value::Number(lease), Value::Text(&id)]).await?;
+        rows.first()
+            .map(|row| {
+                Ok(Digest {
+                    count: get::<i64>(row, 0)?.unsigned_abs(),
+                    terms: get(row, 1)?,
+                })
+            })
+            .transpose()
+    }
+
+    async fn held(&mut self, id: SessionId) -> Result<Vec<Hold>, StoreError> {
+        let (namespace, id) = (self.namespace(), id.to_string());
+        holds(&self.read(HELD, &[Value::Text(&namespace), Value::Text(&id)]).await?)
+    }
+
+    async fn scan(&mut self, id: SessionId) -> Result<Scan, StoreError> {
+        let (namespace, id) = (self.namespace(), id.to_string());
+        let mut scan = Scan::default();
+        for row in &self.read(SCAN, &[Value::Text(&namespace), Value::Text(&id)]).await? {
+            let name: Option<String> = get(row, 0)?;
+            let session = get::<Option<String>>(row, 1)?.map(|id| session_id(&id)).transpose()?;
+            let expired: Option<i64> = get(row, 2)?;
+            let number: Option<i64> = get(row, 3)?;
+            match (name, session, expired) {
+                (Some(name), session, expired) => {
+                    // A name that no `WorkName` can be was not written by this library, and nobody campaigns for it.
+                    if let Ok(name) = WorkName::new(name) {
+                        scan.vacancies.push(Vacancy {
+                            name,
+                            holder: session.map(|id| {
+                                if expired == Some(1) { Holder::Expired(id) } else { Holder::Gone(id) }
+                            }),
+                        });
+                    }
+                }
+                (None, Some(id), _) => scan.expired.push(id),
+                (None, None, None) => scan.next_expiry = number.map(left),
+                (None, None, Some(_)) => scan.rows = number.unwrap_or_default().unsigned_abs(),
+            }
+        }
+        Ok(scan)
+    }
+
+    async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
+        let ids = json_ids(ids);
+        let rows = self.write(REAP, &[Value::Text(&ids)]).await?;
+        rows.iter().map(|row| session_id(&get::<String>(row, 0)?)).collect()
+    }
+
+    async fn claim(
+        &mut self,
+        id: SessionId,
+        names: &[WorkName],
+        gone: &[SessionId],
+    ) -> Result<Vec<Hold>, StoreError> {
+        let (namespace, names, gone, id) = (self.namespace(), json_names(names), json_ids(gone), id.to_string());
+        let values = [Value::Text(&namespace), Value::Text(&names), Value::Text(&gone), Value::Text(&id)];
+        holds(&self.write(CLAIM, &values).await?)
+    }
+
+    async fn release(&mut self, id: SessionId, held: &[Hold]) -> Result<Vec<Hold>, StoreError> {
+        let (namespace, held, id) = (self.namespace(), json_holds(held), id.to_string());
+        // Who writes has the whole file: no row can be locked by somebody else.
+        self.write(RELEASE, &[Value::Text(&namespace), Value::Text(&held), Value::Text(&id)])
+            .await
+            .map(|_| Vec::new())
+    }
+
+    async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
+        let id = id.to_string();
+        self.write(CLOSE, &[Value::Text(&id)]).await.map(drop)
+    }
+
+    fn hang_up(&mut self) {
+        self.connection = None;
+        self.version = None;
+    }
+
+    async fn changed(&mut self) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            // A look that fails is not a reason to say anything: the next statement will fail and say why.
+            let Ok(rows) = self.read("PRAGMA data_version", &[]).await else {
+                continue;
+            };
+            let version = rows.first().and_then(|row| row.try_get(0).ok());
+            if version.is_some() && self.version.replace(version.unwrap_or_default()) != version {
+                return;
+            }
+        }
+    }
+}
+
+/// Lets the keeper's renewal in between the transactions of busy writers, its own process's and others': a lock on a
+/// file beside the database. Who begins a fenced transaction passes through; while a keeper waits for the write lock,
+/// the turnstile is closed. It is courtesy, not safety: nobody waits long, and a missing file is no error.
+#[derive(Clone, Debug)]
+pub(crate) struct Turnstile(PathBuf);
+
+impl Turnstile {
+    pub(crate) fn beside(database: &Path) -> Self {
+        let mut name = database.as_os_str().to_owned();
+        name.push("-leader");
+        Self(name.into())
+    }
+
+    /// Closes it until the file is dropped, if nobody else has.
+    fn close(&self) -> Option<File> {
+        let file = self.open()?;
+        file.try_lock().ok().map(|()| file)
+    }
+
+    /// Waits, but not for long, while it is closed.
+    pub(crate) async fn pass(&self) {
+        const LONGEST: u32 = 100;
+
+        let Some(file) = self.open() else { return };
+        for _ in 0..LONGEST {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(AGAIN).await,
+                Ok(()) | Err(TryLockError::Error(_)) => return,
+            }
+        }
+    }
+
+    fn open(&self) -> Option<File> {
+        File::options().create(true).append(true).open(&self.0).ok()
+    }
+}
+
+/// Whether a path is no file that other processes could open.
+pub(crate) fn in_memory(path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    path.is_empty() || path.contains(":memory:") || path.starts_with("file:sqlx-in-memory")
+}
+
+fn json_ids(ids: &[SessionId]) -> String {
+    json_array(ids.iter().map(|id| format!("\"{id}\"")))
+}
+
+fn holds(rows: &[SqliteRow]) -> Result<Vec<Hold>, StoreError> {
+    let mut holds = Vec::new();
+    for row in rows {
+        if let Ok(name) = WorkName::new(get::<String>(row, 0)?) {
+            holds.push((name, Term::new(get(row, 1)?)));
+        }
+    }
+    Ok(holds)
+}
+
+fn session_id(text: &str) -> Result<SessionId, StoreError> {
+    SessionId::parse(text).ok_or_else(|| {
+        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
+    })
+}
+
+fn one(rows: &[SqliteRow]) -> Result<&SqliteRow, StoreError> {
+    rows.first().ok_or_else(|| failed(sqlx::Error::RowNotFound))
+}
+
+fn get<'r, T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>>(
+    row: &'r SqliteRow,
+    column: usize,
+) -> Result<T, StoreError> {
+    row.try_get(column).map_err(failed)
+}
+
+/// Judges an error by its code.
+pub(crate) fn failed(error: sqlx::Error) -> StoreError {
+    const BUSY: u32 = 5;
+    const LOCKED: u32 = 6;
+    const READONLY: u32 = 8;
+
+    let database = error.as_database_error();
+    // Extended codes carry the primary one in their lowest byte.
+    let code = database
+        .and_then(|error| error.code()?.parse::<u32>().ok())
+        .map(|code| code & 0xff);
+    let cause = match code {
+        Some(BUSY | LOCKED) => Cause::Transient,
+        Some(READONLY) => Cause::Refused(
+            "the SQLite file is read-only; give the process the right to write the file and its folder".to_owned(),
+        ),
+        // SQLite has no code of its own for this.
+        Some(1) if database.is_some_and(|error| error.message().starts_with("no such table: leader_")) => {
+            Cause::NoTables
+        }
+        _ => Cause::Broken,
+    };
+    StoreError::new(cause, error)
+}

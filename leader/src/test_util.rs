@@ -1,0 +1,104 @@
+//! Tenures without a database, a database in memory, and the seam between protocol and databases. For tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+pub use crate::clock::{Clock, Moment};
+pub use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Vacancy};
+pub use crate::store::memory::{Fault, Fence, Memory, Operation};
+pub use crate::store::{AnyStore, Companion, Store, StoreError};
+
+use crate::database::Database;
+use crate::error::Error;
+use crate::event::Reporter;
+use crate::keeper::Command;
+use crate::name::{Namespace, WorkName};
+use crate::protocol::Term;
+use crate::store::Scope;
+use crate::tenure::{Ending, Founding, Tenure, Trust};
+use crate::timings::Timings;
+
+/// A tenure that no database knows of, to call a work as the ordinary function it is.
+///
+/// It lasts until [`TestTenure::end`]. A fenced transaction under it is refused, as nobody elected it.
+///
+/// ```
+/// use leader::{Ending, Tenure, test_util};
+///
+/// #[leader::work("sweeper")]
+/// async fn sweeper(tenure: Tenure) {
+///     assert_eq!(tenure.ended().await, Ending::ShuttingDown);
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tenure, test) = test_util::tenure("sweeper");
+/// test.end(Ending::ShuttingDown);
+/// sweeper(tenure).await;
+/// # }
+/// ```
+///
+/// # Panics
+///
+/// If the name is not a [`WorkName`].
+pub fn tenure(name: &str) -> (Tenure, TestTenure) {
+    let (keeper, commands) = mpsc::unbounded_channel();
+    let timings = Timings {
+        lease: Duration::from_secs(10 * 60 * 60),
+        deadline: Duration::from_secs(9 * 60 * 60),
+        ..Timings::default()
+    };
+    let clock = Clock::machine();
+    let trust = Trust::new(clock.now(), clock, timings);
+    let tenure = Tenure::new(Founding {
+        name: WorkName::new(name).expect("the name of a test tenure follows the rules of names"),
+        term: Term::new(1),
+        session: SessionId::new(1),
+        namespace: Namespace::new("test").expect("a namespace"),
+        trust: Arc::new(trust),
+        keeper,
+        reporter: Arc::new(Reporter::new("test".into(), None)),
+    });
+    let test = TestTenure {
+        tenure: tenure.clone(),
+        _commands: commands,
+    };
+    (tenure, test)
+}
+
+/// Ends a test tenure.
+#[derive(Debug)]
+pub struct TestTenure {
+    tenure: Tenure,
+    _commands: mpsc::UnboundedReceiver<Command>,
+}
+
+impl TestTenure {
+    /// Ends the tenure, as its elector would.
+    pub fn end(&self, ending: Ending) {
+        self.tenure.end(ending);
+    }
+}
+
+/// The operations of the protocol on a database, as a keeper's.
+///
+/// # Errors
+///
+/// If the URL cannot be read.
+pub fn store(
+    database: impl Into<Database>,
+    namespace: &str,
+    instance: &str,
+    lease: Duration,
+) -> Result<AnyStore, Error> {
+    let namespace =
+        Namespace::new(namespace).map_err(|why| Error::Config(format!("the namespace {namespace:?} {why}")))?;
+    database.into().resolve("the test needs")?.open(Scope {
+        namespace,
+        instance: instance.to_owned(),
+        lease,
+        attempt: Duration::from_secs(5),
+    })
+}

@@ -1,0 +1,593 @@
+//! Transactions that commit only if nobody else has been elected since they began.
+//!
+//! The first statement of a fenced transaction locks the row of the work's name in share mode, if session and term are
+//! still this tenure's (I2). As long as the lock is held no claim of the name can succeed (I3), so what the transaction
+//! does is done before a successor begins, whatever happens to this process meanwhile.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection, Database, Pool};
+use sqlx_core::transaction::TransactionManager;
+
+use crate::tenure::{Ended, Ending, Tenure};
+
+/// A database that carries fenced transactions: PostgreSQL, MySQL/MariaDB and SQLite, each behind its feature.
+pub trait Fenced: Database + sealed::Dialect {}
+
+impl<DB: sealed::Dialect> Fenced for DB {}
+
+/// An open transaction that belongs to a tenure.
+///
+/// It derefs to the connection: pass `&mut *tx` to sqlx, and `&mut tx` to functions that take the connection.
+/// [`commit`](Self::commit) ends it; dropped, it is rolled back. A transaction that is dropped unfinished, or in the
+/// middle of a statement, closes its connection instead of returning it to the pool: what a half-finished connection
+/// would do next is not known.
+///
+/// The server ends a transaction that sits idle for more than 10 s (or the lease, if shorter), so that a process that is
+/// frozen inside one does not hold its successor up for longer (I8).
+#[must_use = "a transaction that is dropped is rolled back"]
+pub struct Transaction<DB: Fenced> {
+    tenure: Tenure,
+    /// Taken when the transaction is over.
+    connection: Option<PoolConnection<DB>>,
+    fenced: bool,
+}
+
+impl<DB: Fenced> Transaction<DB> {
+    /// Commits, if the tenure is not over.
+    ///
+    /// Not cancel safe: the outcome of a commit that is dropped is not known; the connection is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`TransactionError::Ended`] if the tenure is over; everything is rolled back. [`TransactionError::Sqlx`] if the
+    /// database refused or did not answer; unless it answered, the outcome is not known.
+    pub async fn commit(mut self) -> Result<(), TransactionError> {
+        if let Err(ended) = self.tenure.check() {
+            // What counts is that it is not committed; an error on the way there closes the connection.
+            let _ = self.finish(false).await;
+            return Err(ended.into());
+        }
+        self.finish(true).await
+    }
+
+    /// Rolls back and returns the connection to the pool.
+    ///
+    /// Cancel safe: dropped half-way it closes the connection, which rolls back too.
+    ///
+    /// # Errors
+    ///
+    /// [`TransactionError::Sqlx`] if the database did not answer. The transaction is rolled back all the same.
+    pub async fn rollback(mut self) -> Result<(), TransactionError> {
+        self.finish(false).await
+    }
+
+    /// The tenure that it belongs to.
+    pub fn tenure(&self) -> &Tenure {
+        &self.tenure
+    }
+
+    async fn finish(&mut self, commit: bool) -> Result<(), TransactionError> {
+        let fenced = self.fenced;
+        let connection: &mut DB::Connection = self;
+        if commit {
+            DB::TransactionManager::commit(connection).await?;
+        } else {
+            DB::TransactionManager::rollback(connection).await?;
+        }
+        if fenced {
+            DB::leave(connection).await?;
+        }
+        // Only here is the connection known to be clean.
+        drop(self.connection.take());
+        Ok(())
+    }
+}
+
+impl<DB: Fenced> Deref for Transaction<DB> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &Self::Target {
+        self.connection.as_ref().expect("the connection is there until the transaction is over")
+    }
+}
+
+impl<DB: Fenced> DerefMut for Transaction<DB> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.connection.as_mut().expect("the connection is there until the transaction is over")
+    }
+}
+
+impl<DB: Fenced> Drop for Transaction<DB> {
+    /// Dropping sqlx's own guard only queues a ROLLBACK, and a dropped `begin` leaves the transaction open in the pool
+    /// (sqlx issues 4385 and 4393). A connection that is gone is rolled back by the server, at once.
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            drop(connection.detach());
+        }
+    }
+}
+
+impl<DB: Fenced> fmt::Debug for Transaction<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("tenure", &self.tenure)
+            .field("fenced", &self.fenced)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A transaction that was refused or failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransactionError {
+    /// The tenure is over.
+    #[error("the transaction is refused")]
+    Ended(#[from] Ended),
+    /// The tenure goes on, and the database of this pool knows nothing of it.
+    #[error(
+        "this database does not know the tenure: is it another one than the elector's? use `begin_elsewhere` there"
+    )]
+    Unknown,
+    /// A concurrent change made the fence fail: roll back and run the transaction again.
+    #[error("the fence met a concurrent change; run the transaction again")]
+    Conflict(#[source] sqlx::Error),
+    /// [`Tenure::fence`] was called on a connection that is not in a transaction begun through sqlx.
+    #[error("a fence protects nothing outside a transaction; call `begin` on the connection first")]
+    NotInTransaction,
+    /// The database refused a statement or did not answer.
+    #[error("a statement of the transaction failed")]
+    Sqlx(#[from] sqlx::Error),
+}
+
+/// What a fence compares with the row of the name.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Key<'t> {
+    namespace: &'t str,
+    name: &'t str,
+    session: String,
+    term: i64,
+    trace_id: &'t str,
+    /// After which the server ends an idle transaction.
+    idle: Duration,
+}
+
+impl Tenure {
+    /// Opens a fenced transaction on the elector's database, on any pool of it.
+    ///
+    /// It costs one round trip more than a bare transaction on PostgreSQL, two on MySQL and MariaDB, and a read on
+    /// SQLite (where it is `BEGIN IMMEDIATE`).
+    ///
+    /// Cancel safe: dropped at any point, it leaves no open transaction in the pool.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] mod example {
+    /// use leader::{Tenure, TransactionError};
+    ///
+    /// async fn mark_sent(tenure: &Tenure, pool: &sqlx::SqlitePool, id: i64) -> Result<(), TransactionError> {
+    ///     let mut tx = tenure.begin(pool).await?;
+    ///     sqlx::query("UPDATE outbox SET sent = true WHERE id = ?").bind(id).execute(&mut *tx).await?;
+    ///     tx.commit().await
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`TransactionError::Ended`] before the first statement of the work if the tenure is over;
+    /// [`TransactionError::Unknown`] if the pool is on another database; otherwise what the pool or the database said.
+    pub async fn begin<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
+        /// A database whose default is SERIALIZABLE may refuse the first statement of a transaction.
+        const TRIES: u32 = 3;
+
+        let mut tries = 1;
+        loop {
+            self.check()?;
+            DB::pass(pool).await;
+            let mut transaction = self.open(pool).await?;
+            self.check()?;
+            let key = self.key();
+            DB::TransactionManager::begin(&mut transaction, DB::statement(&key)).await?;
+            transaction.fenced = true;
+            match self.hold::<DB>(&mut transaction, &key).await {
+                Ok(()) => return Ok(transaction),
+                Err(TransactionError::Conflict(_)) if tries < TRIES => {
+                    tries += 1;
+                    transaction.rollback().await?;
+                }
+                Err(error) => {
+                    // The refusal is the news, not how its rollback went.
+                    let _ = transaction.rollback().await;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Runs a closure in a fenced transaction: commits when it returns `Ok`, rolls back when it returns `Err` or the
+    /// tenure ends meanwhile, in which case its future is dropped.
+    ///
+    /// Cancel safe.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] mod example {
+    /// use leader::{Tenure, TransactionError};
+    ///
+    /// async fn mark_sent(tenure: &Tenure, pool: &sqlx::SqlitePool, id: i64) -> Result<(), TransactionError> {
+    ///     tenure
+    ///         .transaction(pool, async |tx| {
+    ///             sqlx::query("UPDATE outbox SET sent = true WHERE id = ?").bind(id).execute(&mut **tx).await?;
+    ///             Ok(())
+    ///         })
+    ///         .await
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`begin`](Self::begin) and [`Transaction::commit`], and the closure's own.
+    pub async fn transaction<DB, T, E>(
+        &self,
+        pool: &Pool<DB>,
+        work: impl AsyncFnOnce(&mut Transaction<DB>) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        DB: Fenced,
+        E: From<TransactionError>,
+    {
+        let mut transaction = self.begin(pool).await.map_err(E::from)?;
+        let done = self.until_ended(work(&mut transaction)).await;
+        match done {
+            Ok(Ok(value)) => {
+                transaction.commit().await.map_err(E::from)?;
+                Ok(value)
+            }
+            Ok(Err(error)) => {
+                // The closure's error is the news, not how its rollback went.
+                let _ = transaction.rollback().await;
+                Err(error)
+            }
+            // Dropped in the middle of a statement, maybe: its connection is closed, not used again.
+            Err(ended) => Err(TransactionError::from(ended).into()),
+        }
+    }
+
+    /// Opens a transaction on another database than the elector's.
+    ///
+    /// **Weaker than [`begin`](Self::begin).** The elector's database is asked just before the first statement whether
+    /// this tenure goes on, and `commit` looks at the local deadline; but nothing holds a successor back in between. A
+    /// process that is frozen between the question and the commit can commit beside its successor. Store the
+    /// [`term`](Self::term) with the data and refuse smaller ones if that matters.
+    ///
+    /// Cancel safe, like [`begin`](Self::begin).
+    ///
+    /// # Errors
+    ///
+    /// [`TransactionError::Ended`] if the tenure is over; otherwise what the pool or the database said.
+    pub async fn begin_elsewhere<DB: Fenced>(
+        &self,
+        pool: &Pool<DB>,
+    ) -> Result<Transaction<DB>, TransactionError> {
+        self.check()?;
+        let mut transaction = self.open(pool).await?;
+        DB::TransactionManager::begin(&mut transaction, None).await?;
+        if let Err(ended) = self.confirm().await {
+            let _ = transaction.rollback().await;
+            return Err(ended.into());
+        }
+        Ok(transaction)
+    }
+
+    /// Fences a transaction that you opened yourself on the elector's database, from here to its end.
+    ///
+    /// Call it before any savepoint: rolling a savepoint back releases the locks taken since, this one too. Commit is
+    /// yours as well: [`check`](Self::check) just before it, so that a tenure that is over is not heard of from the
+    /// database first. On SQLite it takes the write lock.
+    ///
+    /// # Errors
+    ///
+    /// [`TransactionError::NotInTransaction`] outside a transaction; [`TransactionError::Conflict`] if the transaction
+    /// must be run again; otherwise those of [`begin`](Self::begin). Roll the transaction back on each of them.
+    pub async fn fence<DB: Fenced>(&self, connection: &mut DB::Connection) -> Result<(), TransactionError> {
+        self.check()?;
+        if !connection.is_in_transaction() {
+            return Err(TransactionError::NotInTransaction);
+        }
+        let key = self.key();
+        if let Err(error) = DB::prepare_fence(connection, &key).await {
+            return Err(refusal::<DB>(error));
+        }
+        self.hold::<DB>(connection, &key).await
+    }
+
+    async fn open<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
+        // An exhausted pool must not keep a work that should end.
+        let connection = self.until_ended(pool.acquire()).await??;
+        Ok(Transaction {
+            tenure: self.clone(),
+            connection: Some(connection),
+            fenced: false,
+        })
+    }
+
+    /// The fence itself.
+    async fn hold<DB: Fenced>(&self, connection: &mut DB::Connection, key: &Key<'_>) -> Result<(), TransactionError> {
+        match DB::hold(connection, key).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                // Either somebody else was elected and nobody here has heard of it yet, or this is another database.
+                self.confirm().await?;
+                Err(TransactionError::Unknown)
+            }
+            Err(error) => Err(refusal::<DB>(error)),
+        }
+    }
+
+    fn key(&self) -> Key<'_> {
+        /// I8. Never longer than the lease.
+        const IDLE: Duration = Duration::from_secs(10);
+
+        Key {
+            namespace: self.0.namespace.as_str(),
+            name: self.name(),
+            session: self.0.session.to_string(),
+            term: self.term().get(),
+            trace_id: self.trace_id(),
+            idle: IDLE.min(self.0.trust.lease()).max(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// What the failure of a fence means.
+fn refusal<DB: Fenced>(error: sqlx::Error) -> TransactionError {
+    if DB::is_conflict(&error) {
+        TransactionError::Conflict(error)
+    } else if DB::is_missing(&error) {
+        TransactionError::Unknown
+    } else {
+        error.into()
+    }
+}
+
+impl From<Ending> for TransactionError {
+    fn from(ending: Ending) -> Self {
+        Self::Ended(Ended(ending))
+    }
+}
+
+mod sealed {
+    use super::{Database, Future, Key, Pool};
+    use sqlx::SqlStr;
+
+    /// What a fenced transaction says to a database.
+    #[doc(hidden)]
+    pub trait Dialect: Database {
+        /// Lets the keeper go first.
+        fn pass(pool: &Pool<Self>) -> impl Future<Output = ()> + Send {
+            let _ = pool;
+            async {}
+        }
+
+        /// The statement that begins, if it is not plain `BEGIN`.
+        fn statement(key: &Key<'_>) -> Option<SqlStr> {
+            let _ = key;
+            None
+        }
+
+        /// What `statement` would have set, in a transaction that somebody else began.
+        fn prepare_fence(
+            connection: &mut Self::Connection,
+            key: &Key<'_>,
+        ) -> impl Future<Output = sqlx::Result<()>> + Send {
+            let _ = (connection, key);
+            async { Ok(()) }
+        }
+
+        /// Locks the row of the name in share mode if session and term are the given ones.
+        fn hold(
+            connection: &mut Self::Connection,
+            key: &Key<'_>,
+        ) -> impl Future<Output = sqlx::Result<bool>> + Send;
+
+        /// Takes back what `statement` set for longer than the transaction.
+        fn leave(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send {
+            let _ = connection;
+            async { Ok(()) }
+        }
+
+        /// The transaction must be run again.
+        fn is_conflict(error: &sqlx::Error) -> bool;
+
+        /// The tables of leases are not in this database.
+        fn is_missing(error: &sqlx::Error) -> bool;
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use sqlx::{AssertSqlSafe, PgConnection, Postgres, raw_sql};
+
+    use super::Key;
+    use super::sealed::Dialect;
+    use crate::store::millis;
+    use crate::store::postgres::text;
+
+    impl Dialect for Postgres {
+        async fn hold(connection: &mut PgConnection, key: &Key<'_>) -> sqlx::Result<bool> {
+            // One simple message: the fence, the bound on a frozen holder and the annotation. A holder that leaves
+            // results unread is not idle; `tcp_user_timeout` is what ends it.
+            let idle = millis(key.idle);
+            let statement = format!(
+                "SELECT set_config('idle_in_transaction_session_timeout', \
+                   CASE WHEN current_setting('idle_in_transaction_session_timeout')::interval BETWEEN '1ms' AND '{idle}ms' \
+                   THEN current_setting('idle_in_transaction_session_timeout') ELSE '{idle}ms' END, true), \
+                 set_config('tcp_user_timeout', '{idle}', true), set_config('application_name', '{tag}', true) \
+                 FROM leader_names n WHERE n.namespace = {namespace} AND n.name = {name} AND n.term = {term} AND n.session_id = '{session}' FOR SHARE \
+                 /*trace_id='{trace_id}'*/",
+                tag = tag(key),
+                namespace = text(key.namespace),
+                name = text(key.name),
+                term = key.term,
+                session = key.session,
+                trace_id = key.trace_id,
+            );
+            let row = raw_sql(AssertSqlSafe(statement)).fetch_optional(connection).await?;
+            Ok(row.is_some())
+        }
+
+        fn is_conflict(error: &sqlx::Error) -> bool {
+            let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+            code.is_some_and(|code| code == "40001")
+        }
+
+        fn is_missing(error: &sqlx::Error) -> bool {
+            error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "42P01")
+        }
+    }
+
+    /// What `pg_stat_activity` shows: at most 63 bytes, ASCII.
+    fn tag(key: &Key<'_>) -> String {
+        const LONGEST: usize = 63;
+
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "_-.:/".contains(c) { c } else { '?' };
+        let mut tag = format!("leader:{}:", key.term);
+        tag.extend(key.name.chars().map(plain).take(LONGEST - tag.len()));
+        tag
+    }
+}
+
+#[cfg(feature = "mysql")]
+mod mysql {
+    use sqlx::mysql::MySqlDatabaseError;
+    use sqlx::{AssertSqlSafe, MySql, MySqlConnection, SqlSafeStr, SqlStr, raw_sql};
+
+    use super::Key;
+    use super::sealed::Dialect;
+    use crate::store::mysql::bytes;
+
+    /// Which of the two servers this is decides what bounds a frozen holder, and only the server knows: each reads its
+    /// own half of the statement. MariaDB has a limit for idle transactions; on MySQL the one for idle connections must
+    /// do. Neither has a form that lasts for one transaction, so the old values are kept and put back.
+    fn bound(key: &Key<'_>) -> String {
+        let idle = key.idle.as_secs();
+        format!(
+            "SET @leader_fence = {term} \
+             /*M!100600 , @leader_idle = @@SESSION.idle_transaction_timeout, @leader_write = @@SESSION.net_write_timeout, \
+             SESSION idle_transaction_timeout = IF(@@SESSION.idle_transaction_timeout BETWEEN 1 AND {idle}, @@SESSION.idle_transaction_timeout, {idle}), \
+             SESSION net_write_timeout = LEAST(@@SESSION.net_write_timeout, {idle}) */ \
+             /*!80000 , @leader_idle = @@SESSION.wait_timeout, @leader_write = @@SESSION.net_write_timeout, \
+             SESSION wait_timeout = LEAST(@@SESSION.wait_timeout, {idle}), \
+             SESSION net_write_timeout = LEAST(@@SESSION.net_write_timeout, {idle}) */",
+            term = key.term,
+        )
+    }
+
+    impl Dialect for MySql {
+        fn statement(key: &Key<'_>) -> Option<SqlStr> {
+            Some(AssertSqlSafe(format!("{}; START TRANSACTION", bound(key))).into_sql_str())
+        }
+
+        async fn prepare_fence(connection: &mut MySqlConnection, key: &Key<'_>) -> sqlx::Result<()> {
+            // It stays on this connection: there is no end of the transaction to hook on.
+            raw_sql(AssertSqlSafe(bound(key))).execute(connection).await.map(drop)
+        }
+
+        async fn hold(connection: &mut MySqlConnection, key: &Key<'_>) -> sqlx::Result<bool> {
+            let statement = format!(
+                "SELECT 1 FROM leader_names WHERE namespace = {} AND name = {} AND session_id = '{}' AND term = {} \
+                 LOCK IN SHARE MODE /*trace_id='{}'*/",
+                bytes(key.namespace),
+                bytes(key.name),
+                key.session,
+                key.term,
+                key.trace_id,
+            );
+            let row = raw_sql(AssertSqlSafe(statement)).fetch_optional(connection).await?;
+            Ok(row.is_some())
+        }
+
+        async fn leave(connection: &mut MySqlConnection) -> sqlx::Result<()> {
+            const LEAVE: &str = "SET @leader_fence = NULL \
+                 /*M!100600 , SESSION idle_transaction_timeout = @leader_idle, SESSION net_write_timeout = @leader_write */ \
+                 /*!80000 , SESSION wait_timeout = @leader_idle, SESSION net_write_timeout = @leader_write */";
+            raw_sql(LEAVE).execute(connection).await.map(drop)
+        }
+
+        fn is_conflict(error: &sqlx::Error) -> bool {
+            matches!(number(error), Some(1020 | 1213))
+        }
+
+        fn is_missing(error: &sqlx::Error) -> bool {
+            number(error) == Some(1146)
+        }
+    }
+
+    fn number(error: &sqlx::Error) -> Option<u16> {
+        let error = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
+        Some(error.number())
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use sqlx::{Pool, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
+
+    use super::Key;
+    use super::sealed::Dialect;
+    use crate::store::sqlite::Turnstile;
+
+    impl Dialect for Sqlite {
+        async fn pass(pool: &Pool<Self>) {
+            Turnstile::beside(pool.connect_options().get_filename()).pass().await;
+        }
+
+        fn statement(_key: &Key<'_>) -> Option<SqlStr> {
+            // A deferred transaction that turns to writing fails at once if anybody else has written since.
+            Some("BEGIN IMMEDIATE".into_sql_str())
+        }
+
+        async fn prepare_fence(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<()> {
+            // Somebody else began this transaction, as a deferred one maybe: a write takes the write lock.
+            sqlx::query("UPDATE leader_names SET term = term WHERE namespace = ?1 AND name = ?2 AND session_id = ?3 AND term = ?4")
+                .bind(key.namespace.to_owned())
+                .bind(key.name.to_owned())
+                .bind(key.session.clone())
+                .bind(key.term)
+                .execute(connection)
+                .await
+                .map(drop)
+        }
+
+        async fn hold(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<bool> {
+            // The transaction has the write lock, and so the whole file: there is nothing left to lock.
+            let row = sqlx::query("SELECT 1 FROM leader_names WHERE namespace = ?1 AND name = ?2 AND session_id = ?3 AND term = ?4")
+                .bind(key.namespace.to_owned())
+                .bind(key.name.to_owned())
+                .bind(key.session.clone())
+                .bind(key.term)
+                .fetch_optional(connection)
+                .await?;
+            Ok(row.is_some())
+        }
+
+        fn is_conflict(error: &sqlx::Error) -> bool {
+            // SQLITE_BUSY_SNAPSHOT: somebody wrote since this transaction first read.
+            error
+                .as_database_error()
+                .and_then(sqlx::error::DatabaseError::code)
+                .is_some_and(|code| code == "517")
+        }
+
+        fn is_missing(error: &sqlx::Error) -> bool {
+            error
+                .as_database_error()
+                .is_some_and(|error| error.message().starts_with("no such table: leader_"))
+        }
+    }
+}

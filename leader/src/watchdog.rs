@@ -1,0 +1,268 @@
+//! The end of the process, on time.
+//!
+//! Work that will not stop once its lease is lost must not run on beside its successor. Nobody can stop a future that
+//! does not yield, so its process ends: at the grace after the loss, and in any case `margin` before the lease can
+//! expire. The watchdog has a thread of its own and computes both moments from what it can see without the keeper, so
+//! that it works when every runtime of the process hangs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+use crate::event::{Event, EventKind, Reporter};
+use crate::name::WorkName;
+use crate::protocol::Term;
+use crate::tenure::Tenure;
+
+/// The exit status of a process that ends because a work ignored the loss of its lease.
+pub const EXIT_STATUS: i32 = 70;
+
+/// How long a process that was suspended goes unnoticed, and a loss that nobody announced.
+const TICK: Duration = Duration::from_millis(250);
+
+/// A work that still runs although its time after the loss of its lease is over.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Overrun {
+    /// The name of the work.
+    pub name: WorkName,
+    /// The term of its tenure.
+    pub term: Term,
+    /// The trace id of its tenure.
+    pub trace_id: Arc<str>,
+}
+
+impl fmt::Display for Overrun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the work `{}` still runs although the lease of its term {} is lost and its grace is over",
+            self.name, self.term
+        )
+    }
+}
+
+pub(crate) type Hook = dyn Fn(&Overrun) + Send + Sync;
+
+/// Watches every running tenure.
+#[derive(Clone)]
+pub(crate) struct Watchdog(Arc<Inner>);
+
+struct Inner {
+    clock: Clock,
+    margin: Duration,
+    reporter: Arc<Reporter>,
+    /// Replaces the exit.
+    hook: Option<Box<Hook>>,
+    state: Mutex<State>,
+    bell: Condvar,
+    async_bell: tokio::sync::Notify,
+}
+
+#[derive(Default)]
+struct State {
+    watched: HashMap<u64, Entry>,
+    next: u64,
+    /// Rung since the last look.
+    rung: bool,
+}
+
+struct Entry {
+    tenure: Tenure,
+    reported: bool,
+}
+
+impl Watchdog {
+    pub(crate) fn new(
+        clock: Clock,
+        margin: Duration,
+        reporter: Arc<Reporter>,
+        hook: Option<Box<Hook>>,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            clock,
+            margin,
+            reporter,
+            hook,
+            state: Mutex::default(),
+            bell: Condvar::new(),
+            async_bell: tokio::sync::Notify::new(),
+        }))
+    }
+
+    /// Watches a tenure until the guard is dropped, which must be when its work is gone.
+    pub(crate) fn watch(&self, tenure: Tenure) -> Watched {
+        let mut state = self.0.lock();
+        let key = state.next;
+        state.next += 1;
+        state.watched.insert(
+            key,
+            Entry {
+                tenure,
+                reported: false,
+            },
+        );
+        drop(state);
+        self.ring();
+        Watched {
+            watchdog: Arc::downgrade(&self.0),
+            key,
+        }
+    }
+
+    /// Something changed that moves an exit forward.
+    pub(crate) fn ring(&self) {
+        self.0.lock().rung = true;
+        self.0.bell.notify_all();
+        self.0.async_bell.notify_one();
+    }
+
+    /// Starts the thread. It ends with the last watchdog and the last watched tenure.
+    pub(crate) fn spawn_thread(&self) -> std::io::Result<()> {
+        let inner = Arc::downgrade(&self.0);
+        thread::Builder::new()
+            .name("leader-watchdog".to_owned())
+            .spawn(move || Inner::guard(&inner))
+            .map(drop)
+    }
+
+    /// The same as a task, for a clock that tests move.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(crate) async fn run(self) {
+        loop {
+            let now = self.0.clock.now();
+            let next = self.0.look(now, now);
+            tokio::select! {
+                () = self.0.clock.sleep_until(next.unwrap_or(now + TICK).min(now + TICK)) => {}
+                () = self.0.async_bell.notified() => {}
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn guard(inner: &Weak<Self>) {
+        // Until then a process that was frozen is given the time to hear of its loss.
+        let mut lenient_until = Moment::after_origin(Duration::ZERO);
+        loop {
+            let Some(this) = inner.upgrade() else { return };
+            let begun = this.clock.now();
+            let next = this.look(begun, lenient_until);
+            let pause = next.map_or(TICK, |next| next.since(begun).min(TICK));
+            let mut state = this.lock();
+            if !std::mem::take(&mut state.rung) {
+                let waited = this.bell.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
+                state = waited.0;
+                state.rung = false;
+            }
+            drop(state);
+            let woken = this.clock.now();
+            if woken.since(begun) > pause + this.margin {
+                // Nobody ran while the moment of the exit went by. Every fence has been refusing since the successor
+                // was elected; what is left is to tell the work and see whether it obeys.
+                lenient_until = woken + this.margin;
+            }
+        }
+    }
+
+    /// Tells those whose lease has run out, ends the process for those that should be gone, and says when to look
+    /// again.
+    fn look(&self, now: Moment, lenient_until: Moment) -> Option<Moment> {
+        let mut next = None;
+        let mut lost = Vec::new();
+        let mut overrun = Vec::new();
+        for entry in self.lock().watched.values_mut() {
+            let tenure = &entry.tenure;
+            if !tenure.is_lost() && now >= tenure.0.trust.deadline() {
+                lost.push(tenure.clone());
+            }
+            let exit = tenure.exit_at().max(lenient_until);
+            if now >= exit && !entry.reported {
+                entry.reported = true;
+                overrun.push(tenure.clone());
+            }
+            if !entry.reported {
+                let soonest = if tenure.is_lost() { exit } else { exit.min(tenure.0.trust.deadline()) };
+                next = Some(next.map_or(soonest, |next: Moment| next.min(soonest)));
+            }
+        }
+        for tenure in lost {
+            tenure.lose(now);
+        }
+        if !overrun.is_empty() {
+            self.overrun(overrun);
+        }
+        next
+    }
+
+    fn overrun(&self, tenures: Vec<Tenure>) {
+        /// Reports go to pipes and locks that may be blocked; the exit waits for nothing.
+        const REPORT: Duration = Duration::from_millis(100);
+
+        if let Some(hook) = &self.hook {
+            for tenure in tenures {
+                let overrun = Overrun::of(&tenure);
+                tracing::error!(name = %overrun.name, term = %overrun.term, trace_id = %overrun.trace_id, "{overrun}");
+                self.reporter.report(&overrun_event(&tenure, &overrun));
+                hook(&overrun);
+            }
+            return;
+        }
+        let reporter = Arc::clone(&self.reporter);
+        let (done, reported) = mpsc::channel();
+        let report = move || {
+            for tenure in tenures {
+                let overrun = Overrun::of(&tenure);
+                tracing::error!(
+                    name = %overrun.name, term = %overrun.term, trace_id = %overrun.trace_id,
+                    "{overrun}; the process ends with status {EXIT_STATUS}"
+                );
+                reporter.report(&overrun_event(&tenure, &overrun));
+            }
+            let _ = done.send(());
+        };
+        if thread::Builder::new().name("leader-last-words".to_owned()).spawn(report).is_ok() {
+            let _ = reported.recv_timeout(REPORT);
+        }
+        crate::exit::at_once(EXIT_STATUS);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Overrun {
+    fn of(tenure: &Tenure) -> Self {
+        Self {
+            name: tenure.0.name.clone(),
+            term: tenure.term(),
+            trace_id: tenure.trace_id().into(),
+        }
+    }
+}
+
+fn overrun_event(tenure: &Tenure, overrun: &Overrun) -> Event {
+    Event {
+        reason: Some("lease lost".to_owned()),
+        error: Some(overrun.to_string()),
+        ..tenure.event(EventKind::Overrun)
+    }
+}
+
+/// The work of a watched tenure still runs as long as this lives.
+pub(crate) struct Watched {
+    watchdog: Weak<Inner>,
+    key: u64,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(watchdog) = self.watchdog.upgrade() {
+            watchdog.lock().watched.remove(&self.key);
+        }
+    }
+}

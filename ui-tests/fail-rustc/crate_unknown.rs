@@ -1,0 +1,7 @@
+// errors: 2
+use leader::Tenure;
+
+#[leader::work("job", crate = missing)]
+async fn job(_tenure: Tenure) {}
+
+fn main() {}

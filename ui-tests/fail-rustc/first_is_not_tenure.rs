@@ -1,0 +1,4 @@
+#[leader::work("job")]
+async fn job(_tenure: u32) {}
+
+fn main() {}

@@ -1,0 +1,4 @@
+fn main() {
+    #[leader::work("job")]
+    fn job(_tenure: leader::Tenure) {}
+}

@@ -1,0 +1,6 @@
+use leader::Tenure;
+
+#[leader::work("job", "work")]
+async fn job(_tenure: Tenure) {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+#[leader::work("job")]
+enum Job {}
+
+fn main() {
+    let _: Option<Job> = None;
+}

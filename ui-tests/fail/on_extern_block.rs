@@ -1,0 +1,4 @@
+#[leader::work("job")]
+unsafe extern "C" {}
+
+fn main() {}

@@ -1,0 +1,8 @@
+struct Job;
+
+#[leader::work("job")]
+impl Job {}
+
+fn main() {
+    let _ = Job;
+}

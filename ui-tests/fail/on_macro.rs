@@ -1,0 +1,8 @@
+#[leader::work("job")]
+macro_rules! job {
+    () => {};
+}
+
+fn main() {
+    job!();
+}

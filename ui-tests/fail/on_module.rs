@@ -1,0 +1,4 @@
+#[leader::work("job")]
+mod job {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+#[leader::work("job")]
+struct Job;
+
+fn main() {
+    let _ = Job;
+}

@@ -1,0 +1,6 @@
+#[leader::work("job")]
+trait Job {}
+
+fn main() {
+    fn _with(_: &dyn Job) {}
+}

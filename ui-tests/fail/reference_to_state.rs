@@ -1,0 +1,6 @@
+use leader::{State, Tenure};
+
+#[leader::work("job")]
+async fn job(_tenure: Tenure, _state: &State<u8>) {}
+
+fn main() {}
