@@ -1,11 +1,12 @@
 //! The harness itself: servers start, break and leave nothing behind.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::Duration;
 
-use leader_tests::harness::{Kind, Server, TestDatabase, eventually};
+use leader_tests::harness::{Kind, Launch, Server, TestDatabase, eventually};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 
 async fn each_test_has_an_empty_database(kind: Kind) {
     let one = TestDatabase::create(kind).await;
@@ -153,8 +154,11 @@ async fn a_test_process_that_is_killed() {
         let server = Server::shared(kind).await;
         directories.push(server.directory().unwrap().display().to_string());
     }
-    println!("\nDIRECTORIES {}", directories.join(" "));
-    std::future::pending::<()>().await;
+    let child = Launch::bare("sleep").flag("3600", "3600").start();
+    // Frozen, it would not notice anything by itself.
+    child.stop();
+    println!("\nSTARTED {} {}", child.pid(), directories.join(" "));
+    tokio::time::sleep(Duration::from_mins(1)).await;
 }
 
 #[tokio::test]
@@ -170,14 +174,27 @@ async fn nothing_survives_a_killed_test_process() {
         .env_remove("LEADER_TEST_POSTGRES_URL")
         .env_remove("LEADER_TEST_MYSQL_URL")
         .stdout(Stdio::piped())
+        .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    let line = lines
-        .map_while(Result::ok)
-        .find(|line| line.starts_with("DIRECTORIES "));
-    let line = line.expect("both servers start");
-    let directories: Vec<_> = line.split(' ').skip(1).map(PathBuf::from).collect();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let line = loop {
+        let line = lines
+            .next_line()
+            .await
+            .unwrap()
+            .expect("both servers start");
+        if line.starts_with("STARTED ") {
+            break line;
+        }
+    };
+    let mut words = line.split(' ').skip(1);
+    let child = Path::new("/proc").join(words.next().unwrap());
+    let directories: Vec<_> = words.map(PathBuf::from).collect();
+    assert_eq!(directories.len(), 2);
+    // A child that nobody waits for any more may stay as a zombie, which has no command line.
+    let runs = || std::fs::read(child.join("cmdline")).is_ok_and(|command| !command.is_empty());
+    assert!(runs());
     for directory in &directories {
         assert!(
             !left_behind(directory).is_empty(),
@@ -185,20 +202,19 @@ async fn nothing_survives_a_killed_test_process() {
             directory.display()
         );
     }
-    process.kill().unwrap();
-    process.wait().unwrap();
+    process.kill().await.unwrap();
 
-    let killed = Instant::now();
-    for directory in &directories {
-        while !left_behind(directory).is_empty() {
-            let left = left_behind(directory);
-            assert!(
-                killed.elapsed() < Duration::from_secs(15),
-                "left behind: {left:#?}"
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
+    eventually(
+        "the end of all that was started",
+        Duration::from_secs(15),
+        async || {
+            let gone = directories
+                .iter()
+                .all(|directory| left_behind(directory).is_empty());
+            (gone && !runs()).then_some(())
+        },
+    )
+    .await;
 }
 
 /// The directory itself, and each process that names it or works in it.

@@ -164,6 +164,11 @@ impl Replica {
         lock(&self.said.events).clone()
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
     /// What it logged last.
     pub fn log(&self) -> String {
         Vec::from(lock(&self.said.log).clone()).join("\n")
@@ -264,7 +269,7 @@ impl fmt::Debug for Replica {
 /// All events and the last lines of the log.
 impl fmt::Display for Replica {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "replica {}:", self.pid.as_raw_nonzero())?;
+        writeln!(f, "replica {}:", self.pid())?;
         for event in self.events() {
             writeln!(f, "    {event:?}")?;
         }

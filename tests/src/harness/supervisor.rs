@@ -162,10 +162,11 @@ fn tell_guard(word: char, pid: u32) -> io::Result<()> {
 /// A shell in a process group of its own: an interrupt at the terminal ends the tests, and must not end who cleans up.
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
+    // In a variable, so that `ps` shows one line.
     command
-        .arg("-c")
-        .arg(script)
-        .arg("supervisor")
+        .args(["-c", r#"eval "$LEADER_SUPERVISOR""#, "leader-supervisor"])
+        .env("LEADER_SUPERVISOR", script);
+    command
         .stdin(Stdio::piped())
         .stderr(Stdio::null())
         .process_group(0);

@@ -76,24 +76,25 @@ async fn a_database_that_carries_no_lease_and_no_work() {
 #[tokio::test]
 async fn timings_that_cannot_hold() {
     let database = TestDatabase::create(Kind::Sqlite).await;
-    for (timings, causes) in [
+    let cases: [(_, &[_]); 3] = [
         (
             "lease=3s,renew=400ms,deadline=3s,grace=700ms,margin=200ms,campaign=1s",
-            ["deadline", "margin", "lease"],
+            &["deadline", "margin", "lease"],
         ),
         (
             "lease=3s,renew=1500ms,deadline=2s,grace=700ms,margin=200ms,campaign=1s",
-            ["renew", "attempt", "deadline"],
+            &["renew", "attempt", "deadline"],
         ),
         (
             "lease=3s,renew=0s,deadline=2s,grace=700ms,margin=200ms,campaign=1s",
-            ["renew", "renew", "zero"],
+            &["renew"],
         ),
-    ] {
+    ];
+    for (timings, causes) in cases {
         let launch = bare()
             .flag("--database-url", &database.url)
             .flag("--timings", timings);
-        fails(launch.work("mail", "idle"), &causes).await;
+        fails(launch.work("mail", "idle"), causes).await;
     }
 }
 
