@@ -3,7 +3,10 @@
 //! One suite, instantiated for each database and for the one in memory under paused time. Cases are named after what
 //! must hold; the numbers are those of the invariants in `docs/design.md`.
 
-#![allow(clippy::missing_panics_doc, reason = "each case panics where the store does not do what its name says")]
+#![allow(
+    clippy::missing_panics_doc,
+    reason = "each case panics where the store does not do what its name says"
+)]
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -56,10 +59,8 @@ macro_rules! conformance_cases {
 }
 
 fn names(texts: &[&str]) -> Vec<WorkName> {
-    let mut names: Vec<WorkName> = texts
-        .iter()
-        .map(|text| WorkName::new(text).expect("a good name"))
-        .collect();
+    let mut names: Vec<WorkName> =
+        texts.iter().map(|text| WorkName::new(text).expect("a good name")).collect();
     names.sort();
     names
 }
@@ -69,18 +70,10 @@ fn id(number: u128) -> SessionId {
 }
 
 /// A store with tables and rows for these names, and an open session.
-async fn replica(
-    bench: &dyn Bench,
-    lease: Duration,
-    texts: &[&str],
-    session: SessionId,
-) -> AnyStore {
+async fn replica(bench: &dyn Bench, lease: Duration, texts: &[&str], session: SessionId) -> AnyStore {
     let mut store = bench.store("test", lease);
     store.prepare(true).await.expect("the tables can be made");
-    store
-        .ensure(&names(texts))
-        .await
-        .expect("the names can be given rows");
+    store.ensure(&names(texts)).await.expect("the names can be given rows");
     store.open(session).await.expect("a session can be opened");
     store
 }
@@ -104,17 +97,11 @@ async fn until<T>(
 
 /// Waits until a session has expired.
 async fn expired(store: &mut AnyStore, me: SessionId, of: SessionId) {
-    until(store, me, "the session expires", |scan| {
-        scan.expired.contains(&of).then_some(())
-    })
-    .await;
+    until(store, me, "the session expires", |scan| scan.expired.contains(&of).then_some(())).await;
 }
 
 async fn claim_all(store: &mut AnyStore, session: SessionId, texts: &[&str]) -> Vec<Hold> {
-    let mut won = store
-        .claim(session, &names(texts), &[])
-        .await
-        .expect("a claim is answered");
+    let mut won = store.claim(session, &names(texts), &[]).await.expect("a claim is answered");
     won.sort();
     won
 }
@@ -151,9 +138,7 @@ pub async fn many_replicas_prepare_at_once(bench: &dyn Bench) {
     assert_eq!(scan.rows, 20);
 }
 
-async fn settle<T>(
-    mut operation: impl AsyncFnMut() -> Result<T, leader::test_util::StoreError>,
-) -> T {
+async fn settle<T>(mut operation: impl AsyncFnMut() -> Result<T, leader::test_util::StoreError>) -> T {
     for _ in 0..1_000 {
         match operation().await {
             Ok(done) => return done,
@@ -170,25 +155,14 @@ pub async fn a_renewal_keeps_a_session_and_says_what_it_holds(bench: &dyn Bench)
     let begun = tokio::time::Instant::now();
     // Two renewals within one millisecond, and then on past the lease that it was opened with.
     while begun.elapsed() < SHORT * 2 {
-        let digest = store
-            .renew(id(1))
-            .await
-            .expect("answered")
-            .expect("the session lives");
+        let digest = store.renew(id(1)).await.expect("answered").expect("the session lives");
         assert_eq!(digest.count, 0);
         sleep(Duration::from_millis(1)).await;
     }
     let holds = claim_all(&mut store, id(1), &["a", "c"]).await;
-    let digest = store
-        .renew(id(1))
-        .await
-        .expect("answered")
-        .expect("the session lives");
+    let digest = store.renew(id(1)).await.expect("answered").expect("the session lives");
     assert_eq!(digest.count, 2);
-    assert_eq!(
-        digest.terms,
-        holds.iter().map(|(_, term)| term.get()).sum::<i64>()
-    );
+    assert_eq!(digest.terms, holds.iter().map(|(_, term)| term.get()).sum::<i64>());
 }
 
 /// A session that was deleted, or never was, is not brought back by a renewal.
@@ -197,10 +171,7 @@ pub async fn an_unknown_session_is_lost(bench: &dyn Bench) {
     assert_eq!(store.renew(id(2)).await.expect("answered"), None);
     store.close(id(1)).await.expect("answered");
     assert_eq!(store.renew(id(1)).await.expect("answered"), None);
-    store
-        .close(id(1))
-        .await
-        .expect("closing what is closed is no error");
+    store.close(id(1)).await.expect("closing what is closed is no error");
 }
 
 /// I6, also while its row is still there.
@@ -223,15 +194,8 @@ pub async fn a_reaped_session_is_never_renewed(bench: &dyn Bench) {
     let mut store = replica(bench, SHORT, &["a"], id(1)).await;
     let mut other = replica(bench, LONG, &["a"], id(2)).await;
     expired(&mut other, id(2), id(1)).await;
-    assert_eq!(
-        other.reap(&[id(1), id(2)]).await.expect("answered"),
-        [id(1)]
-    );
-    assert_eq!(
-        other.reap(&[id(1)]).await.expect("answered"),
-        [],
-        "it was the last time"
-    );
+    assert_eq!(other.reap(&[id(1), id(2)]).await.expect("answered"), [id(1)]);
+    assert_eq!(other.reap(&[id(1)]).await.expect("answered"), [], "it was the last time");
     assert_eq!(store.renew(id(1)).await.expect("answered"), None);
 }
 
@@ -240,10 +204,7 @@ pub async fn a_free_name_goes_to_whoever_claims_it_first(bench: &dyn Bench) {
     let mut first = replica(bench, LONG, &["a", "b"], id(1)).await;
     let mut second = replica(bench, LONG, &["a", "b"], id(2)).await;
     assert_eq!(won(&claim_all(&mut first, id(1), &["a"]).await), ["a"]);
-    assert_eq!(
-        won(&claim_all(&mut second, id(2), &["a", "b"]).await),
-        ["b"]
-    );
+    assert_eq!(won(&claim_all(&mut second, id(2), &["a", "b"]).await), ["b"]);
     assert_eq!(won(&second.held(id(2)).await.expect("answered")), ["b"]);
 }
 
@@ -255,10 +216,7 @@ pub async fn expiry_alone_does_not_move_a_name(bench: &dyn Bench) {
     expired(&mut second, id(2), id(1)).await;
     assert_eq!(claim_all(&mut second, id(2), &["a"]).await, []);
     second.reap(&[id(1)]).await.expect("answered");
-    let taken = second
-        .claim(id(2), &names(&["a"]), &[id(1)])
-        .await
-        .expect("answered");
+    let taken = second.claim(id(2), &names(&["a"]), &[id(1)]).await.expect("answered");
     assert_eq!(won(&taken), ["a"]);
 }
 
@@ -267,10 +225,7 @@ pub async fn a_name_moves_only_from_the_session_that_is_gone(bench: &dyn Bench) 
     let mut first = replica(bench, LONG, &["a"], id(1)).await;
     let mut second = replica(bench, LONG, &["a"], id(2)).await;
     claim_all(&mut first, id(1), &["a"]).await;
-    let taken = second
-        .claim(id(2), &names(&["a"]), &[id(7), id(8)])
-        .await
-        .expect("answered");
+    let taken = second.claim(id(2), &names(&["a"]), &[id(7), id(8)]).await.expect("answered");
     assert_eq!(taken, [], "7 and 8 may be gone, and do not hold it");
     assert_eq!(won(&first.held(id(1)).await.expect("answered")), ["a"]);
 }
@@ -281,11 +236,7 @@ pub async fn a_session_that_expired_claims_nothing(bench: &dyn Bench) {
     let mut other = bench.store("test", LONG);
     expired(&mut other, id(2), id(1)).await;
     assert_eq!(claim_all(&mut store, id(1), &["a"]).await, []);
-    assert_eq!(
-        claim_all(&mut store, id(9), &["a"]).await,
-        [],
-        "a session that never was"
-    );
+    assert_eq!(claim_all(&mut store, id(9), &["a"]).await, [], "a session that never was");
 }
 
 /// I2.
@@ -294,9 +245,7 @@ pub async fn terms_grow_with_every_claim(bench: &dyn Bench) {
     let mut last = 0;
     for _ in 0..5 {
         let holds = claim_all(&mut store, id(1), &["a"]).await;
-        let [(_, term)] = holds.as_slice() else {
-            panic!("{holds:?}")
-        };
+        let [(_, term)] = holds.as_slice() else { panic!("{holds:?}") };
         assert!(term.get() > last, "{term} after {last}");
         last = term.get();
         assert_eq!(store.release(id(1), &holds).await.expect("answered"), []);
@@ -319,20 +268,12 @@ pub async fn a_release_needs_session_and_term(bench: &dyn Bench) {
     let mut store = replica(bench, LONG, &["a"], id(1)).await;
     let mut other = replica(bench, LONG, &["a"], id(2)).await;
     let old = claim_all(&mut store, id(1), &["a"]).await;
-    assert_eq!(
-        other.release(id(2), &old).await.expect("answered"),
-        [],
-        "not its name, and no error"
-    );
+    assert_eq!(other.release(id(2), &old).await.expect("answered"), [], "not its name, and no error");
     assert_eq!(store.held(id(1)).await.expect("answered"), old);
     store.release(id(1), &old).await.expect("answered");
     let new = claim_all(&mut store, id(1), &["a"]).await;
     store.release(id(1), &old).await.expect("answered");
-    assert_eq!(
-        store.held(id(1)).await.expect("answered"),
-        new,
-        "an old term's release frees nothing"
-    );
+    assert_eq!(store.held(id(1)).await.expect("answered"), new, "an old term's release frees nothing");
 }
 
 /// At the end of a shutdown, by one statement.
@@ -343,20 +284,9 @@ pub async fn closing_frees_every_name(bench: &dyn Bench) {
     store.close(id(1)).await.expect("answered");
     let scan = other.scan(id(2)).await.expect("answered");
     assert_eq!(scan.vacancies.len(), 3);
-    assert!(
-        scan.vacancies
-            .iter()
-            .all(|vacancy| vacancy.holder == Some(Holder::Gone(id(1))))
-    );
+    assert!(scan.vacancies.iter().all(|vacancy| vacancy.holder == Some(Holder::Gone(id(1)))));
     let all = names(&["a", "b", "c"]);
-    assert_eq!(
-        other
-            .claim(id(2), &all, &[id(1)])
-            .await
-            .expect("answered")
-            .len(),
-        3
-    );
+    assert_eq!(other.claim(id(2), &all, &[id(1)]).await.expect("answered").len(), 3);
 }
 
 /// Held, never held, given back, expired.
@@ -370,19 +300,9 @@ pub async fn a_scan_tells_the_vacant_from_the_held(bench: &dyn Bench) {
     expired(&mut living, id(2), id(1)).await;
     let mut scan = living.scan(id(2)).await.expect("answered");
     scan.vacancies.sort_by(|a, b| a.name.cmp(&b.name));
-    let seen: Vec<(&str, Option<Holder>)> = scan
-        .vacancies
-        .iter()
-        .map(|vacancy| (vacancy.name.as_str(), vacancy.holder))
-        .collect();
-    assert_eq!(
-        seen,
-        [
-            ("expired", Some(Holder::Expired(id(1)))),
-            ("given-back", None),
-            ("never", None)
-        ]
-    );
+    let seen: Vec<(&str, Option<Holder>)> =
+        scan.vacancies.iter().map(|vacancy| (vacancy.name.as_str(), vacancy.holder)).collect();
+    assert_eq!(seen, [("expired", Some(Holder::Expired(id(1)))), ("given-back", None), ("never", None)]);
     assert_eq!(scan.rows, 4);
 }
 
@@ -398,29 +318,12 @@ pub async fn a_scan_lists_sessions_that_expired_without_a_name(bench: &dyn Bench
 /// By the database's clock, as time that remains.
 pub async fn a_scan_tells_the_next_expiry_of_others(bench: &dyn Bench) {
     let mut store = replica(bench, SHORT, &["a"], id(1)).await;
-    assert_eq!(
-        store.scan(id(1)).await.expect("answered").next_expiry,
-        None,
-        "its own is of no interest"
-    );
+    assert_eq!(store.scan(id(1)).await.expect("answered").next_expiry, None, "its own is of no interest");
     drop(replica(bench, LONG, &["a"], id(2)).await);
-    let left = store
-        .scan(id(1))
-        .await
-        .expect("answered")
-        .next_expiry
-        .expect("another session lives");
-    assert!(
-        left <= LONG && left > LONG / 2,
-        "{left:?}"
-    );
+    let left = store.scan(id(1)).await.expect("answered").next_expiry.expect("another session lives");
+    assert!(left <= LONG && left > LONG / 2, "{left:?}");
     drop(replica(bench, LONG / 2, &["a"], id(3)).await);
-    let sooner = store
-        .scan(id(1))
-        .await
-        .expect("answered")
-        .next_expiry
-        .expect("another session lives");
+    let sooner = store.scan(id(1)).await.expect("answered").next_expiry.expect("another session lives");
     assert!(sooner <= LONG / 2, "{sooner:?}");
 }
 
@@ -436,14 +339,7 @@ pub async fn namespaces_are_kept_apart(bench: &dyn Bench) {
     assert_eq!(scan.rows, 1);
     assert_eq!(scan.next_expiry, None);
     assert_eq!(won(&claim_all(&mut here, id(1), &["a", "b"]).await), ["a"]);
-    assert_eq!(
-        here.renew(id(1))
-            .await
-            .expect("answered")
-            .expect("it lives")
-            .count,
-        1
-    );
+    assert_eq!(here.renew(id(1)).await.expect("answered").expect("it lives").count, 1);
     assert_eq!(won(&there.held(id(2)).await.expect("answered")), ["a"]);
 }
 
@@ -472,20 +368,12 @@ pub async fn names_are_compared_byte_by_byte(bench: &dyn Bench) {
     ];
     let mut store = replica(bench, LONG, &texts, id(1)).await;
     let scan = store.scan(id(1)).await.expect("answered");
-    let seen: BTreeSet<String> = scan
-        .vacancies
-        .iter()
-        .map(|vacancy| vacancy.name.to_string())
-        .collect();
+    let seen: BTreeSet<String> = scan.vacancies.iter().map(|vacancy| vacancy.name.to_string()).collect();
     assert_eq!(seen, texts.iter().map(|text| (*text).to_owned()).collect());
     for text in texts {
         let hold = claim_all(&mut store, id(1), &[text]).await;
         assert_eq!(won(&hold), [text]);
-        assert_eq!(
-            store.held(id(1)).await.expect("answered"),
-            hold,
-            "no other name moved along"
-        );
+        assert_eq!(store.held(id(1)).await.expect("answered"), hold, "no other name moved along");
         assert_eq!(store.release(id(1), &hold).await.expect("answered"), []);
     }
 }
@@ -503,17 +391,10 @@ pub async fn one_of_many_candidates_wins(bench: &dyn Bench) {
             async move { settle(async || store.claim(session, &names(&["a"]), &[]).await).await }
         });
         let answers = futures::future::join_all(claims).await;
-        let winners: Vec<usize> = (0..answers.len())
-            .filter(|at| !answers[*at].is_empty())
-            .collect();
-        let [winner] = winners.as_slice() else {
-            panic!("{} winners", winners.len())
-        };
+        let winners: Vec<usize> = (0..answers.len()).filter(|at| !answers[*at].is_empty()).collect();
+        let [winner] = winners.as_slice() else { panic!("{} winners", winners.len()) };
         let (session, store) = &mut stores[*winner];
-        store
-            .release(*session, &answers[*winner])
-            .await
-            .expect("answered");
+        store.release(*session, &answers[*winner]).await.expect("answered");
     }
 }
 
@@ -562,10 +443,7 @@ pub async fn a_release_is_noticed_by_standbys(bench: &dyn Bench) {
     let waited = tokio::time::timeout(Duration::from_secs(20), async {
         loop {
             leader.release(id(1), &hold).await.expect("answered");
-            if tokio::time::timeout(Duration::from_secs(1), standby.changed())
-                .await
-                .is_ok()
-            {
+            if tokio::time::timeout(Duration::from_secs(1), standby.changed()).await.is_ok() {
                 let scan = standby.scan(id(2)).await.expect("answered");
                 assert_eq!(scan.vacancies.len(), 1);
                 return;
@@ -583,25 +461,15 @@ pub async fn a_release_is_noticed_by_standbys(bench: &dyn Bench) {
 
 /// And not by one statement a name, which would show here as minutes.
 pub async fn a_thousand_names_in_one_statement_each(bench: &dyn Bench) {
-    let texts: Vec<String> = (0..1_000)
-        .map(|number| format!("name-{number:04}"))
-        .collect();
+    let texts: Vec<String> = (0..1_000).map(|number| format!("name-{number:04}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut store = replica(bench, LONG, &texts, id(1)).await;
     let begun = tokio::time::Instant::now();
     let holds = claim_all(&mut store, id(1), &texts).await;
     assert_eq!(holds.len(), 1_000);
-    let digest = store
-        .renew(id(1))
-        .await
-        .expect("answered")
-        .expect("it lives");
+    let digest = store.renew(id(1)).await.expect("answered").expect("it lives");
     assert_eq!(digest.count, 1_000);
     assert_eq!(store.release(id(1), &holds).await.expect("answered"), []);
     assert_eq!(store.held(id(1)).await.expect("answered"), []);
-    assert!(
-        begun.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }

@@ -42,25 +42,17 @@ async fn a_server_is_killed_frozen_and_restarted(kind: Kind) {
     database.execute("INSERT INTO probe VALUES (1)").await;
 
     server.kill();
-    assert!(
-        server.administer("SELECT 1").await.is_err(),
-        "a killed server answers"
-    );
+    assert!(server.administer("SELECT 1").await.is_err(), "a killed server answers");
     server.start().await;
     // The pool's connections died with the old process, and it may notice only when it uses one.
-    let rows = eventually(
-        "the row that was committed",
-        Duration::from_secs(20),
-        async || {
-            let count = database.try_number("SELECT count(*) FROM probe").await;
-            count.ok()
-        },
-    );
+    let rows = eventually("the row that was committed", Duration::from_secs(20), async || {
+        let count = database.try_number("SELECT count(*) FROM probe").await;
+        count.ok()
+    });
     assert_eq!(rows.await, 1);
 
     server.stop();
-    let frozen =
-        tokio::time::timeout(Duration::from_millis(300), server.administer("SELECT 1")).await;
+    let frozen = tokio::time::timeout(Duration::from_millis(300), server.administer("SELECT 1")).await;
     assert!(frozen.is_err(), "a frozen server answers: {frozen:?}");
     server.cont();
     server.administer("SELECT 1").await.unwrap();
@@ -96,10 +88,7 @@ async fn a_server_counts_what_it_is_asked(kind: Kind) {
     }
     let sent = server.statements().await - before - overhead;
     // The pool may open its second connection meanwhile, and on MariaDB that sends a statement.
-    assert!(
-        (10..=11).contains(&sent),
-        "{sent}, with {overhead} for the question itself"
-    );
+    assert!((10..=11).contains(&sent), "{sent}, with {overhead} for the question itself");
 }
 
 #[tokio::test]
@@ -126,22 +115,11 @@ async fn the_owner_of_a_database_may_create_tables_and_nothing_else() {
                 sqlx::raw_sql(statement).execute(&pool).await.map(drop)
             }
         };
-        owner(database.url.clone(), "CREATE TABLE probe (id integer)")
-            .await
-            .unwrap();
-        owner(server.url(&another), "CREATE TABLE probe (id integer)")
-            .await
-            .unwrap();
-        assert!(
-            owner(database.url.clone(), "CREATE DATABASE forbidden")
-                .await
-                .is_err()
-        );
+        owner(database.url.clone(), "CREATE TABLE probe (id integer)").await.unwrap();
+        owner(server.url(&another), "CREATE TABLE probe (id integer)").await.unwrap();
+        assert!(owner(database.url.clone(), "CREATE DATABASE forbidden").await.is_err());
         let wrong = database.url.replace(":secret@", ":wrong@");
-        assert!(
-            owner(wrong, "SELECT 1").await.is_err(),
-            "{kind} takes any password"
-        );
+        assert!(owner(wrong, "SELECT 1").await.is_err(), "{kind} takes any password");
     }
 }
 
@@ -165,12 +143,7 @@ async fn a_test_process_that_is_killed() {
 async fn nothing_survives_a_killed_test_process() {
     let _machine = TestDatabase::create_alone(Kind::Sqlite).await;
     let mut process = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "a_test_process_that_is_killed",
-            "--ignored",
-            "--exact",
-            "--nocapture",
-        ])
+        .args(["a_test_process_that_is_killed", "--ignored", "--exact", "--nocapture"])
         .env_remove("LEADER_TEST_POSTGRES_URL")
         .env_remove("LEADER_TEST_MYSQL_URL")
         .stdout(Stdio::piped())
@@ -179,11 +152,7 @@ async fn nothing_survives_a_killed_test_process() {
         .unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let line = loop {
-        let line = lines
-            .next_line()
-            .await
-            .unwrap()
-            .expect("both servers start");
+        let line = lines.next_line().await.unwrap().expect("both servers start");
         if line.starts_with("STARTED ") {
             break line;
         }
@@ -196,35 +165,21 @@ async fn nothing_survives_a_killed_test_process() {
     let runs = || std::fs::read(child.join("cmdline")).is_ok_and(|command| !command.is_empty());
     assert!(runs());
     for directory in &directories {
-        assert!(
-            !left_behind(directory).is_empty(),
-            "{} is in use",
-            directory.display()
-        );
+        assert!(!left_behind(directory).is_empty(), "{} is in use", directory.display());
     }
     process.kill().await.unwrap();
 
-    eventually(
-        "the end of all that was started",
-        Duration::from_secs(15),
-        async || {
-            let gone = directories
-                .iter()
-                .all(|directory| left_behind(directory).is_empty());
-            (gone && !runs()).then_some(())
-        },
-    )
+    eventually("the end of all that was started", Duration::from_secs(15), async || {
+        let gone = directories.iter().all(|directory| left_behind(directory).is_empty());
+        (gone && !runs()).then_some(())
+    })
     .await;
 }
 
 /// The directory itself, and each process that names it or works in it.
 fn left_behind(directory: &Path) -> Vec<String> {
     let name = directory.display().to_string();
-    let mut left: Vec<_> = directory
-        .exists()
-        .then(|| name.clone())
-        .into_iter()
-        .collect();
+    let mut left: Vec<_> = directory.exists().then(|| name.clone()).into_iter().collect();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");

@@ -1,14 +1,7 @@
 //! The expansion under the strictest lints there are; clippy reads this file.
 
 #![forbid(unsafe_code)]
-#![deny(
-    warnings,
-    missing_docs,
-    rust_2018_idioms,
-    unreachable_pub,
-    unused_qualifications,
-    unused_results
-)]
+#![deny(warnings, missing_docs, rust_2018_idioms, unreachable_pub, unused_qualifications, unused_results)]
 #![deny(let_underscore_drop, single_use_lifetimes, unused_lifetimes)]
 #![deny(
     clippy::all,
@@ -17,23 +10,14 @@
     clippy::absolute_paths,
     clippy::default_numeric_fallback
 )]
-#![deny(
-    clippy::let_underscore_must_use,
-    clippy::let_underscore_untyped,
-    clippy::panic,
-    clippy::unreachable
-)]
+#![deny(clippy::let_underscore_must_use, clippy::let_underscore_untyped, clippy::panic, clippy::unreachable)]
 #![deny(
     clippy::pattern_type_mismatch,
     clippy::ref_patterns,
     clippy::shadow_unrelated,
     clippy::single_call_fn
 )]
-#![deny(
-    clippy::std_instead_of_core,
-    clippy::missing_docs_in_private_items,
-    clippy::allow_attributes
-)]
+#![deny(clippy::std_instead_of_core, clippy::missing_docs_in_private_items, clippy::allow_attributes)]
 
 use core::future::ready;
 use std::io;

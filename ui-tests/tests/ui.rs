@@ -35,15 +35,9 @@ fn one_misuse_is_one_error() {
             }
             let expected = expected_errors(&fs::read_to_string(&case).unwrap());
             let said = fs::read_to_string(case.with_extension("stderr")).unwrap();
-            let errors = said
-                .lines()
-                .filter(|line| line.starts_with("error"))
-                .count();
+            let errors = said.lines().filter(|line| line.starts_with("error")).count();
             if errors != expected {
-                wrong.push(format!(
-                    "{}: {errors} errors instead of {expected}",
-                    case.display()
-                ));
+                wrong.push(format!("{}: {errors} errors instead of {expected}", case.display()));
             }
         }
     }
@@ -52,16 +46,11 @@ fn one_misuse_is_one_error() {
 
 fn expected_errors(source: &str) -> usize {
     let first = source.lines().next().unwrap_or_default();
-    first
-        .strip_prefix("// errors: ")
-        .map_or(1, |number| number.parse().expect("a number of errors"))
+    first.strip_prefix("// errors: ").map_or(1, |number| number.parse().expect("a number of errors"))
 }
 
 fn rustc_version() -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc)
-        .arg("--version")
-        .output()
-        .expect("rustc runs");
+    let output = Command::new(rustc).arg("--version").output().expect("rustc runs");
     String::from_utf8(output.stdout).expect("its version is text")
 }

@@ -26,14 +26,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 fn main() -> ExitCode {
     let flags = Flags::parse();
-    let level = EnvFilter::builder()
-        .with_default_directive(LevelFilter::INFO.into())
-        .from_env_lossy();
-    tracing_subscriber::fmt()
-        .with_env_filter(level)
-        .with_ansi(false)
-        .with_writer(std::io::stderr)
-        .init();
+    let level = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
+    tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).with_writer(std::io::stderr).init();
 
     let mut runtime = match flags.worker_threads {
         Some(1) => tokio::runtime::Builder::new_current_thread(),
@@ -42,11 +36,8 @@ fn main() -> ExitCode {
     if let Some(threads) = flags.worker_threads {
         runtime.worker_threads(threads);
     }
-    let result = runtime
-        .enable_all()
-        .build()
-        .map_err(Into::into)
-        .and_then(|runtime| runtime.block_on(run(flags)));
+    let result =
+        runtime.enable_all().build().map_err(Into::into).and_then(|runtime| runtime.block_on(run(flags)));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -64,9 +55,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         pool: OnceCell::new(),
         seq: AtomicI64::new(0),
     });
-    let mut builder = Elector::builder()
-        .database(flags.database_url)
-        .on_event(print);
+    let mut builder = Elector::builder().database(flags.database_url).on_event(print);
     if let Some(namespace) = flags.namespace {
         builder = builder.namespace(namespace);
     }
@@ -78,9 +67,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     }
     for WorkFlag { name, kind } in flags.work {
         let application = Arc::clone(&application);
-        builder = builder.work(name, move |tenure| {
-            Arc::clone(&application).work(kind, tenure)
-        });
+        builder = builder.work(name, move |tenure| Arc::clone(&application).work(kind, tenure));
     }
     Ok(builder.run().await?)
 }
@@ -126,19 +113,15 @@ impl FromStr for WorkFlag {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let (name, kind) = text
-            .rsplit_once('=')
-            .ok_or_else(|| anyhow!("write NAME=KIND, such as `mail=idle`"))?;
+        let (name, kind) =
+            text.rsplit_once('=').ok_or_else(|| anyhow!("write NAME=KIND, such as `mail=idle`"))?;
         let known = || {
             Kind::value_variants()
                 .iter()
                 .filter_map(|kind| Some(kind.to_possible_value()?.get_name().to_owned()))
         };
         let kind = Kind::from_str(kind, false).map_err(|_| {
-            anyhow!(
-                "no kind `{kind}`, the kinds are {}",
-                known().collect::<Vec<_>>().join(", ")
-            )
+            anyhow!("no kind `{kind}`, the kinds are {}", known().collect::<Vec<_>>().join(", "))
         })?;
         let name = name.to_owned();
         Ok(Self { name, kind })
@@ -237,9 +220,7 @@ fn print(event: &Event) {
     let line = format!("{line}\n");
     let mut stdout = std::io::stdout().lock();
     // Whoever read this is gone; that is no reason to fail the work.
-    let _ = stdout
-        .write_all(line.as_bytes())
-        .and_then(|()| stdout.flush());
+    let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
 }
 
 /// What the works share: the application around the elector.
@@ -302,8 +283,7 @@ impl Application {
     /// Appends one row to the ledger.
     async fn append(&self, kind: Kind, tenure: &Tenure) -> anyhow::Result<()> {
         /// `?` in place of PostgreSQL's numbered parameters.
-        const INSERT: &str =
-            "INSERT INTO ledger (name, term, instance, seq, at_ms) VALUES (?, ?, ?, ?, ?)";
+        const INSERT: &str = "INSERT INTO ledger (name, term, instance, seq, at_ms) VALUES (?, ?, ?, ?, ?)";
         const INSERT_POSTGRES: &str =
             "INSERT INTO ledger (name, term, instance, seq, at_ms) VALUES ($1, $2, $3, $4, $5)";
 
@@ -341,10 +321,7 @@ impl Application {
         let scheme = url.split(':').next().unwrap_or_default();
         Ok(match scheme {
             "postgres" | "postgresql" => {
-                let pool = PgPoolOptions::new()
-                    .max_connections(connections)
-                    .connect(url)
-                    .await?;
+                let pool = PgPoolOptions::new().max_connections(connections).connect(url).await?;
                 // Two that create a table at once fail, `IF NOT EXISTS` or not: one waits for the other here.
                 sqlx::raw_sql(
                     "SELECT pg_advisory_xact_lock(hashtext('ledger')); \
@@ -356,10 +333,7 @@ impl Application {
                 Pool::Postgres(pool)
             }
             "mysql" | "mariadb" => {
-                let pool = MySqlPoolOptions::new()
-                    .max_connections(connections)
-                    .connect(url)
-                    .await?;
+                let pool = MySqlPoolOptions::new().max_connections(connections).connect(url).await?;
                 sqlx::raw_sql(
                     "CREATE TABLE IF NOT EXISTS ledger (id bigint AUTO_INCREMENT PRIMARY KEY, name varchar(191) NOT NULL, \
                      term bigint NOT NULL, instance varchar(255) NOT NULL, seq bigint NOT NULL, at_ms bigint NOT NULL) \
@@ -370,10 +344,7 @@ impl Application {
                 Pool::MySql(pool)
             }
             "sqlite" => {
-                let pool = SqlitePoolOptions::new()
-                    .max_connections(connections)
-                    .connect(url)
-                    .await?;
+                let pool = SqlitePoolOptions::new().max_connections(connections).connect(url).await?;
                 sqlx::raw_sql(
                     "CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, \
                      term INTEGER NOT NULL, instance TEXT NOT NULL, seq INTEGER NOT NULL, at_ms INTEGER NOT NULL) STRICT",

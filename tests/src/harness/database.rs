@@ -163,29 +163,17 @@ impl TestDatabase {
 
     /// The pool for the administrator of a PostgreSQL database.
     pub fn postgres(&self) -> Option<&PgPool> {
-        if let Pool::Postgres(pool) = &self.pool {
-            Some(pool)
-        } else {
-            None
-        }
+        if let Pool::Postgres(pool) = &self.pool { Some(pool) } else { None }
     }
 
     /// The pool for the administrator of a MariaDB database.
     pub fn mysql(&self) -> Option<&MySqlPool> {
-        if let Pool::MySql(pool) = &self.pool {
-            Some(pool)
-        } else {
-            None
-        }
+        if let Pool::MySql(pool) = &self.pool { Some(pool) } else { None }
     }
 
     /// A pool for the SQLite file.
     pub fn sqlite(&self) -> Option<&SqlitePool> {
-        if let Pool::Sqlite(pool) = &self.pool {
-            Some(pool)
-        } else {
-            None
-        }
+        if let Pool::Sqlite(pool) = &self.pool { Some(pool) } else { None }
     }
 
     /// Runs statements as the administrator and returns how many rows they changed.
@@ -236,13 +224,7 @@ impl TestDatabase {
         });
         let rows: Vec<(String, i64, String, i64, i64)> = rows.expect("the ledger can be read");
         rows.into_iter()
-            .map(|(name, term, instance, seq, at_ms)| LedgerRow {
-                name,
-                term,
-                instance,
-                seq,
-                at_ms,
-            })
+            .map(|(name, term, instance, seq, at_ms)| LedgerRow { name, term, instance, seq, at_ms })
             .collect()
     }
 
@@ -261,12 +243,8 @@ impl TestDatabase {
             Pool::Sqlite(pool) => sqlx::query_as(ANY).fetch_all(pool).await,
         };
         let rows: Vec<(String, String, String, i64)> = rows.expect("the sessions can be read");
-        let row = |(id, namespace, instance, expires_at_ms)| SessionRow {
-            id,
-            namespace,
-            instance,
-            expires_at_ms,
-        };
+        let row =
+            |(id, namespace, instance, expires_at_ms)| SessionRow { id, namespace, instance, expires_at_ms };
         rows.into_iter().map(row).collect()
     }
 
@@ -287,12 +265,7 @@ impl TestDatabase {
         };
         let rows: Vec<(String, String, i64, Option<String>)> = rows.expect("the names can be read");
         rows.into_iter()
-            .map(|(namespace, name, term, session_id)| NameRow {
-                namespace,
-                name,
-                term,
-                session_id,
-            })
+            .map(|(namespace, name, term, session_id)| NameRow { namespace, name, term, session_id })
             .collect()
     }
 
@@ -311,14 +284,8 @@ impl TestDatabase {
     ///
     /// When the database refuses.
     pub async fn delete_sessions_of(&self, instance: &str) -> u64 {
-        assert!(
-            !instance.contains('\''),
-            "an instance that needs no quoting"
-        );
-        self.execute(&format!(
-            "DELETE FROM leader_sessions WHERE instance = '{instance}'"
-        ))
-        .await
+        assert!(!instance.contains('\''), "an instance that needs no quoting");
+        self.execute(&format!("DELETE FROM leader_sessions WHERE instance = '{instance}'")).await
     }
 
     /// How many transactions are open and idle, those of replicas that hold one while they do something else. Always 0
@@ -388,23 +355,15 @@ impl TestDatabase {
     }
 
     fn in_file(slot: Option<Slot>) -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("leader-sqlite-")
-            .tempdir()
-            .expect("a directory to write in");
+        let directory =
+            tempfile::Builder::new().prefix("leader-sqlite-").tempdir().expect("a directory to write in");
         let file = directory.path().join("test.db");
-        let options = SqliteConnectOptions::new()
-            .filename(&file)
-            .create_if_missing(true)
-            .busy_timeout(PATIENCE);
+        let options =
+            SqliteConnectOptions::new().filename(&file).create_if_missing(true).busy_timeout(PATIENCE);
         Self {
             url: format!("sqlite://{}?mode=rwc", file.display()),
             kind: Kind::Sqlite,
-            pool: Pool::Sqlite(
-                SqlitePoolOptions::new()
-                    .max_connections(1)
-                    .connect_lazy_with(options),
-            ),
+            pool: Pool::Sqlite(SqlitePoolOptions::new().max_connections(1).connect_lazy_with(options)),
             place: Place::File(directory),
             _slot: slot,
         }

@@ -32,9 +32,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 ///
 /// When the clock shows a time before 1970.
 pub fn now_ms() -> i64 {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("a clock past 1970");
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock past 1970");
     i64::try_from(since_epoch.as_millis()).expect("a clock before the year 292278994")
 }
 
@@ -43,11 +41,7 @@ pub fn now_ms() -> i64 {
 /// # Panics
 ///
 /// When it is not there within `bound`.
-pub async fn eventually<T>(
-    what: &str,
-    bound: Duration,
-    mut ask: impl AsyncFnMut() -> Option<T>,
-) -> T {
+pub async fn eventually<T>(what: &str, bound: Duration, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let asking = async {
         loop {
             if let Some(answer) = ask().await {

@@ -86,17 +86,12 @@ pub struct Launch {
 impl Launch {
     /// A replica with the timings of the tests, and no work yet. `program` is `env!("CARGO_BIN_EXE_replica")`.
     pub fn new(program: impl AsRef<Path>, database_url: &str) -> Self {
-        Self::bare(program)
-            .flag("--database-url", database_url)
-            .flag("--timings", timings::FLAG)
+        Self::bare(program).flag("--database-url", database_url).flag("--timings", timings::FLAG)
     }
 
     /// A replica with no flag at all.
     pub fn bare(program: impl AsRef<Path>) -> Self {
-        Self {
-            program: program.as_ref().to_owned(),
-            arguments: Vec::new(),
-        }
+        Self { program: program.as_ref().to_owned(), arguments: Vec::new() }
     }
 
     /// One more work.
@@ -143,11 +138,7 @@ impl Launch {
         let stderr = child.stderr.take().expect("a pipe");
         on_lines(stdout, Arc::clone(&said), Said::hear);
         on_lines(stderr, Arc::clone(&said), Said::note);
-        Replica {
-            pid: Pid::from_child(&child),
-            child: Mutex::new(child),
-            said,
-        }
+        Replica { pid: Pid::from_child(&child), child: Mutex::new(child), said }
     }
 }
 
@@ -209,9 +200,7 @@ impl Replica {
     ///
     /// When the system does not tell.
     pub fn exited(&self) -> Option<ExitStatus> {
-        lock(&self.child)
-            .try_wait()
-            .expect("a child of this process")
+        lock(&self.child).try_wait().expect("a child of this process")
     }
 
     /// Waits for its end and returns the exit status, which is `None` when a signal ended it. All that it printed has
@@ -260,9 +249,7 @@ impl Drop for Replica {
 
 impl fmt::Debug for Replica {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replica")
-            .field("pid", &self.pid)
-            .finish_non_exhaustive()
+        f.debug_struct("Replica").field("pid", &self.pid).finish_non_exhaustive()
     }
 }
 
@@ -285,21 +272,14 @@ impl fmt::Display for Replica {
 /// # Panics
 ///
 /// When none has come within [`PATIENCE`]: with all events and the last lines of the logs.
-pub async fn first(
-    replicas: &[&Replica],
-    what: &str,
-    fits: impl Fn(&Event) -> bool,
-) -> (usize, Event) {
+pub async fn first(replicas: &[&Replica], what: &str, fits: impl Fn(&Event) -> bool) -> (usize, Event) {
     let mut news = NEWS.subscribe();
     let found = async {
         loop {
             news.mark_unchanged();
             let found = replicas.iter().enumerate().filter_map(|(index, replica)| {
                 let events = lock(&replica.said.events);
-                events
-                    .iter()
-                    .find(|event| fits(event))
-                    .map(|event| (index, event.clone()))
+                events.iter().find(|event| fits(event)).map(|event| (index, event.clone()))
             });
             if let Some(found) = found.min_by_key(|(_, event)| event.at_ms) {
                 return found;

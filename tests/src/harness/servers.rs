@@ -52,10 +52,7 @@ impl Server {
             Kind::Sqlite => panic!("SQLite has no server"),
         };
         let start = async || match std::env::var(variable) {
-            Ok(url) => Self {
-                kind,
-                origin: Origin::Given { url },
-            },
+            Ok(url) => Self { kind, origin: Origin::Given { url } },
             Err(_) => Self::own(kind).await,
         };
         cell.get_or_init(start).await
@@ -69,9 +66,8 @@ impl Server {
     ///
     /// As [`Server::shared`], which the variables of the environment do not affect here.
     pub async fn own(kind: Kind) -> Self {
-        let server = tokio::task::spawn_blocking(move || Self::install(kind))
-            .await
-            .expect("no panic in here");
+        let server =
+            tokio::task::spawn_blocking(move || Self::install(kind)).await.expect("no panic in here");
         let server = server.unwrap_or_else(|error| panic!("{kind} does not start: {error:?}"));
         server.start().await;
         server
@@ -125,9 +121,7 @@ impl Server {
             });
         }
         for statement in statements {
-            self.administer(&statement)
-                .await
-                .unwrap_or_else(|error| panic!("`{statement}`: {error:?}"));
+            self.administer(&statement).await.unwrap_or_else(|error| panic!("`{statement}`: {error:?}"));
         }
         name
     }
@@ -144,9 +138,7 @@ impl Server {
         // On a thread of its own, since this is called while a runtime drops its tasks.
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build();
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let _ = runtime.map(|runtime| runtime.block_on(self.administer(&statement)));
             });
         });
@@ -162,22 +154,16 @@ impl Server {
             panic!("a server that others may use counts their statements too: take `Server::own`");
         };
         if self.kind == Kind::Postgres {
-            self.administer("SELECT 'counted'")
-                .await
-                .expect("the server answers");
+            self.administer("SELECT 'counted'").await.expect("the server answers");
             let log = lock(supervisor).log();
             let log = std::fs::read(log).expect("the log can be read");
             let log = String::from_utf8_lossy(&log);
-            let sent =
-                |line: &&str| line.contains("LOG:  statement: ") || line.contains("LOG:  execute ");
+            let sent = |line: &&str| line.contains("LOG:  statement: ") || line.contains("LOG:  execute ");
             return log.lines().filter(sent).count() as u64;
         }
-        let mut connection = MySqlConnection::connect(&self.admin_url("mysql"))
-            .await
-            .expect("the server answers");
-        let row = sqlx::raw_sql("SHOW GLOBAL STATUS LIKE 'Questions'")
-            .fetch_one(&mut connection)
-            .await;
+        let mut connection =
+            MySqlConnection::connect(&self.admin_url("mysql")).await.expect("the server answers");
+        let row = sqlx::raw_sql("SHOW GLOBAL STATUS LIKE 'Questions'").fetch_one(&mut connection).await;
         let value: String = row.expect("the server answers").get("Value");
         value.parse().expect("a number")
     }
@@ -195,9 +181,10 @@ impl Server {
         }
         self.gone();
         // A new server refuses the data of the old one while a backend is left.
-        while all.iter().any(|process| {
-            stat(process.as_raw_nonzero().get()).is_ok_and(|(state, _)| state != 'Z')
-        }) {
+        while all
+            .iter()
+            .any(|process| stat(process.as_raw_nonzero().get()).is_ok_and(|(state, _)| state != 'Z'))
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -209,11 +196,7 @@ impl Server {
     /// When it does not run, or is not ours.
     pub fn shut_down(&self) {
         let pid = self.running();
-        let gently = if self.kind == Kind::Postgres {
-            Signal::INT
-        } else {
-            Signal::TERM
-        };
+        let gently = if self.kind == Kind::Postgres { Signal::INT } else { Signal::TERM };
         kill_process(pid, gently).expect("it runs");
         self.gone();
     }
@@ -243,22 +226,14 @@ impl Server {
     /// When it runs already, does not start, or is not ours.
     pub async fn start(&self) {
         const BOUND: Duration = Duration::from_mins(1);
-        let Origin::Ours {
-            supervisor,
-            command,
-            pid,
-            ..
-        } = &self.origin
-        else {
+        let Origin::Ours { supervisor, command, pid, .. } = &self.origin else {
             panic!("a server that was given is not ours to start");
         };
         let kind = self.kind;
         let started = {
             let mut pid = lock(pid);
             assert_eq!(*pid, None, "{kind} runs already");
-            let started = lock(supervisor)
-                .start(command)
-                .expect("the supervisor answers");
+            let started = lock(supervisor).start(command).expect("the supervisor answers");
             *pid = Some(started);
             started
         };
@@ -291,11 +266,7 @@ impl Server {
     ///
     /// What the server says, or that it does not within five seconds.
     pub async fn administer(&self, statement: &str) -> anyhow::Result<()> {
-        let url = self.admin_url(if self.kind == Kind::Postgres {
-            "postgres"
-        } else {
-            "mysql"
-        });
+        let url = self.admin_url(if self.kind == Kind::Postgres { "postgres" } else { "mysql" });
         let statement = sqlx::raw_sql(AssertSqlSafe(statement));
         let send = async {
             if self.kind == Kind::Postgres {
@@ -312,23 +283,16 @@ impl Server {
     }
 
     fn url_for(&self, role: &str, database: &str) -> String {
-        let scheme = if self.kind == Kind::Postgres {
-            "postgres"
-        } else {
-            "mysql"
-        };
+        let scheme = if self.kind == Kind::Postgres { "postgres" } else { "mysql" };
         match &self.origin {
             Origin::Ours { port, .. } => {
                 format!("{scheme}://{role}:{PASSWORD}@127.0.0.1:{port}/{database}")
             }
             Origin::Given { url } => {
-                let (url, query) = url
-                    .split_once('?')
-                    .map_or((url.as_str(), None), |(url, query)| (url, Some(query)));
+                let (url, query) =
+                    url.split_once('?').map_or((url.as_str(), None), |(url, query)| (url, Some(query)));
                 let scheme = url.find("://").map_or(0, |at| at + "://".len());
-                let server = url[scheme..]
-                    .find('/')
-                    .map_or(url, |at| &url[..scheme + at]);
+                let server = url[scheme..].find('/').map_or(url, |at| &url[..scheme + at]);
                 let query = query.map(|query| format!("?{query}")).unwrap_or_default();
                 format!("{server}/{database}{query}")
             }
@@ -337,11 +301,7 @@ impl Server {
 
     fn install(kind: Kind) -> anyhow::Result<Self> {
         let port = free_port()?;
-        let install = if kind == Kind::Postgres {
-            install_postgres
-        } else {
-            install_mariadb
-        };
+        let install = if kind == Kind::Postgres { install_postgres } else { install_mariadb };
         let (supervisor, command) = install(port)?;
         let directory = supervisor.directory().to_owned();
         Ok(Self {
@@ -376,10 +336,7 @@ impl Server {
 
     /// Waits until the server is gone that was told to end.
     fn gone(&self) {
-        let Origin::Ours {
-            supervisor, pid, ..
-        } = &self.origin
-        else {
+        let Origin::Ours { supervisor, pid, .. } = &self.origin else {
             return;
         };
         lock(supervisor).wait().expect("the supervisor answers");
@@ -389,10 +346,7 @@ impl Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
-            .field("kind", &self.kind)
-            .field("pid", &self.pid())
-            .finish_non_exhaustive()
+        f.debug_struct("Server").field("kind", &self.kind).field("pid", &self.pid()).finish_non_exhaustive()
     }
 }
 
@@ -420,16 +374,9 @@ fn install_postgres(port: u16) -> anyhow::Result<(Supervisor, String)> {
         program("postgres"),
         quote(&data)
     ))?;
-    supervisor.finally(&format!(
-        "{} stop -D {} -m immediate -t 10",
-        program("pg_ctl"),
-        quote(&data)
-    ))?;
+    supervisor.finally(&format!("{} stop -D {} -m immediate -t 10", program("pg_ctl"), quote(&data)))?;
     // A server that was killed leaves its System V segment; its id is in the file that it leaves as well.
-    supervisor.after(&format!(
-        "ipcrm -m $(sed -n '7s/.* //p' {})",
-        quote(data.join("postmaster.pid"))
-    ))?;
+    supervisor.after(&format!("ipcrm -m $(sed -n '7s/.* //p' {})", quote(data.join("postmaster.pid"))))?;
     let command = format!(
         "{} -D {} -p {port} -k {} -c listen_addresses=127.0.0.1 -c max_connections=300 -c log_statement=all \
          -c dynamic_shared_memory_type=mmap -c shared_buffers=32MB",
@@ -506,10 +453,7 @@ fn postgres_programs() -> Option<PathBuf> {
             let entry = entry.ok()?;
             let version: u32 = entry.file_name().to_str()?.parse().ok()?;
             let programs = entry.path().join("bin");
-            programs
-                .join("initdb")
-                .exists()
-                .then_some((version, programs))
+            programs.join("initdb").exists().then_some((version, programs))
         })
         .collect();
     versions.sort();
@@ -520,29 +464,21 @@ fn postgres_programs() -> Option<PathBuf> {
 fn in_path(program: &str, beside: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(beside.iter().map(PathBuf::from));
-    places
-        .map(|place| place.join(program))
-        .find(|program| program.exists())
+    places.map(|place| place.join(program)).find(|program| program.exists())
 }
 
 /// A port below those that the system hands out to clients: while a server is down, a client that dials it again and
 /// again must not be given the server's own port.
 fn free_port() -> anyhow::Result<u16> {
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let port = std::iter::repeat_with(|| fastrand::u16(20_000..32_000))
-        .take(1_000)
-        .find(free);
+    let port = std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).take(1_000).find(free);
     port.context("no free port on the loopback interface")
 }
 
 fn children_of(parent: Pid) -> Vec<Pid> {
     let mut children = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let pid = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-            .and_then(Pid::from_raw);
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid
             && stat(pid.as_raw_nonzero().get())
                 .is_ok_and(|(_, its_parent)| its_parent == parent.as_raw_nonzero().get())

@@ -19,10 +19,7 @@ pub(crate) async fn all() -> Slot {
 }
 
 static CORES: LazyLock<u32> = LazyLock::new(|| {
-    available_parallelism()
-        .ok()
-        .and_then(|cores| u32::try_from(cores.get()).ok())
-        .unwrap_or(1)
+    available_parallelism().ok().and_then(|cores| u32::try_from(cores.get()).ok()).unwrap_or(1)
 });
 
 static SLOTS: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(*CORES as usize));

@@ -21,22 +21,11 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     pub(crate) fn new(label: &str) -> anyhow::Result<Self> {
         let template = std::env::temp_dir().join(format!("leader-{label}-XXXXXX"));
-        let mut shell = shell(include_str!("supervisor.sh"))
-            .arg(template)
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut shell = shell(include_str!("supervisor.sh")).arg(template).stdout(Stdio::piped()).spawn()?;
         let commands = shell.stdin.take();
         let answers = BufReader::new(shell.stdout.take().context("stdout is a pipe")?);
-        let mut supervisor = Self {
-            shell,
-            commands,
-            answers,
-            directory: PathBuf::new(),
-        };
-        supervisor.directory = supervisor
-            .answer()
-            .context("no directory under the temporary one")?
-            .into();
+        let mut supervisor = Self { shell, commands, answers, directory: PathBuf::new() };
+        supervisor.directory = supervisor.answer().context("no directory under the temporary one")?.into();
         Ok(supervisor)
     }
 
@@ -52,11 +41,7 @@ impl Supervisor {
     pub(crate) fn run(&mut self, command: &str) -> anyhow::Result<()> {
         self.tell("run", command)?;
         let status = self.answer()?;
-        ensure!(
-            status == "0",
-            "`{command}` ended with status {status}:\n{}",
-            tail(&self.log())
-        );
+        ensure!(status == "0", "`{command}` ended with status {status}:\n{}", tail(&self.log()));
         Ok(())
     }
 
@@ -83,10 +68,7 @@ impl Supervisor {
     }
 
     fn tell(&mut self, word: &str, command: &str) -> anyhow::Result<()> {
-        let commands = self
-            .commands
-            .as_mut()
-            .context("the supervisor has cleaned up")?;
+        let commands = self.commands.as_mut().context("the supervisor has cleaned up")?;
         writeln!(commands, "{word} {command}").context("the supervisor is gone")
     }
 
@@ -115,10 +97,7 @@ pub(crate) fn tail(file: &Path) -> String {
 
 /// Quotes a word for the shell.
 pub(crate) fn quote(word: impl AsRef<Path>) -> String {
-    format!(
-        "'{}'",
-        word.as_ref().display().to_string().replace('\'', r"'\''")
-    )
+    format!("'{}'", word.as_ref().display().to_string().replace('\'', r"'\''"))
 }
 
 /// Has a child killed when the test process ends without killing it, until [`forget`] is called.
@@ -142,21 +121,12 @@ done
 [ "$pids" = " " ] || kill -KILL $pids 2>/dev/null
 "#;
 
-static GUARDED: LazyLock<Mutex<Child>> = LazyLock::new(|| {
-    Mutex::new(
-        shell(GUARD)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("`sh` starts"),
-    )
-});
+static GUARDED: LazyLock<Mutex<Child>> =
+    LazyLock::new(|| Mutex::new(shell(GUARD).stdout(Stdio::null()).spawn().expect("`sh` starts")));
 
 fn tell_guard(word: char, pid: u32) -> io::Result<()> {
     let mut guard = GUARDED.lock().expect("nothing panics while it holds this");
-    writeln!(
-        guard.stdin.as_mut().expect("stdin is a pipe"),
-        "{word} {pid}"
-    )
+    writeln!(guard.stdin.as_mut().expect("stdin is a pipe"), "{word} {pid}")
 }
 
 /// A shell in a process group of its own: an interrupt at the terminal ends the tests, and must not end who cleans up.
@@ -166,9 +136,6 @@ fn shell(script: &str) -> Command {
     command
         .args(["-c", r#"eval "$LEADER_SUPERVISOR""#, "leader-supervisor"])
         .env("LEADER_SUPERVISOR", script);
-    command
-        .stdin(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0);
+    command.stdin(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     command
 }

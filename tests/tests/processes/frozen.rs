@@ -15,46 +15,27 @@ const LONGEST_TRANSACTION: Duration = Duration::from_secs(10);
 
 async fn its_transaction_never_commits(kind: Kind) {
     let database = TestDatabase::create(kind).await;
-    let slow = replica(&database)
-        .work("mail", "slow-ledger")
-        .every(Duration::from_secs(1))
-        .instance("slow")
-        .start();
+    let slow =
+        replica(&database).work("mail", "slow-ledger").every(Duration::from_secs(1)).instance("slow").start();
     let elected = slow.wait("its election", |event| event.is("elected")).await;
     written(&database, &elected).await;
-    let next = replica(&database)
-        .work("mail", "ledger")
-        .instance("next")
-        .start();
+    let next = replica(&database).work("mail", "ledger").instance("next").start();
     started(&next).await;
 
     let frozen = freeze_inside_a_transaction(&database, &slow).await;
-    let successor = next
-        .wait("the successor", |event| event.is("elected"))
-        .await;
+    let successor = next.wait("the successor", |event| event.is("elected")).await;
     let bound = timings::LEASE + LONGEST_TRANSACTION;
-    assert_within(
-        bound,
-        frozen,
-        successor.at_ms,
-        &format!("from the freeze to the successor, {next}"),
-    );
+    assert_within(bound, frozen, successor.at_ms, &format!("from the freeze to the successor, {next}"));
     written(&database, &successor).await;
 
     let of_slow = async || -> Vec<LedgerRow> {
         let ledger = database.ledger().await;
         assert_in_order(&ledger);
-        ledger
-            .into_iter()
-            .filter(|row| row.instance == "slow")
-            .collect()
+        ledger.into_iter().filter(|row| row.instance == "slow").collect()
     };
     let before = of_slow().await;
     slow.cont();
-    slow.wait("that it knows", |event| {
-        event.is("lost") || event.is("overrun")
-    })
-    .await;
+    slow.wait("that it knows", |event| event.is("lost") || event.is("overrun")).await;
     if let Some(status) = slow.exited() {
         assert_eq!(status.code(), Some(70), "{slow}");
     }

@@ -16,31 +16,20 @@ async fn a_wrong_password(kind: Kind) {
     }
     let url = database.url.replace(":secret@", ":wrong@");
     assert_ne!(url, database.url);
-    let cause = if kind == Kind::Postgres {
-        "password authentication failed"
-    } else {
-        "access denied"
-    };
+    let cause = if kind == Kind::Postgres { "password authentication failed" } else { "access denied" };
     fails(launch(&url).work("mail", "idle"), &[cause]).await;
 }
 
 async fn an_unreachable_server(kind: Kind) {
-    let scheme = if kind == Kind::Postgres {
-        "postgres"
-    } else {
-        "mysql"
-    };
+    let scheme = if kind == Kind::Postgres { "postgres" } else { "mysql" };
     let url = format!("{scheme}://leader:secret@127.0.0.1:1/leader");
     fails(launch(&url).work("mail", "idle"), &["connection refused"]).await;
 }
 
 #[tokio::test]
 async fn a_directory_that_does_not_exist() {
-    fails(
-        launch("sqlite:///no/such/directory/leader.db?mode=rwc").work("mail", "idle"),
-        &["unable to open"],
-    )
-    .await;
+    fails(launch("sqlite:///no/such/directory/leader.db?mode=rwc").work("mail", "idle"), &["unable to open"])
+        .await;
 }
 
 #[tokio::test]
@@ -51,11 +40,7 @@ async fn a_url_that_is_none() {
 
 #[tokio::test]
 async fn a_port_that_is_none() {
-    fails(
-        launch("postgres://leader@127.0.0.1:port/leader").work("mail", "idle"),
-        &["port"],
-    )
-    .await;
+    fails(launch("postgres://leader@127.0.0.1:port/leader").work("mail", "idle"), &["port"]).await;
 }
 
 #[tokio::test]
@@ -85,15 +70,10 @@ async fn timings_that_cannot_hold() {
             "lease=3s,renew=1500ms,deadline=2s,grace=700ms,margin=200ms,campaign=1s",
             &["renew", "attempt", "deadline"],
         ),
-        (
-            "lease=3s,renew=0s,deadline=2s,grace=700ms,margin=200ms,campaign=1s",
-            &["renew"],
-        ),
+        ("lease=3s,renew=0s,deadline=2s,grace=700ms,margin=200ms,campaign=1s", &["renew"]),
     ];
     for (timings, causes) in cases {
-        let launch = bare()
-            .flag("--database-url", &database.url)
-            .flag("--timings", timings);
+        let launch = bare().flag("--database-url", &database.url).flag("--timings", timings);
         fails(launch.work("mail", "idle"), causes).await;
     }
 }
@@ -101,23 +81,13 @@ async fn timings_that_cannot_hold() {
 #[tokio::test]
 async fn two_works_of_one_name() {
     let database = TestDatabase::create(Kind::Sqlite).await;
-    fails(
-        launch(&database.url)
-            .work("mail", "idle")
-            .work("mail", "ledger"),
-        &["mail"],
-    )
-    .await;
+    fails(launch(&database.url).work("mail", "idle").work("mail", "ledger"), &["mail"]).await;
 }
 
 #[tokio::test]
 async fn a_name_that_does_not_fit() {
     let database = TestDatabase::create(Kind::Sqlite).await;
-    fails(
-        launch(&database.url).work(&"n".repeat(192), "idle"),
-        &["192", "191"],
-    )
-    .await;
+    fails(launch(&database.url).work(&"n".repeat(192), "idle"), &["192", "191"]).await;
 }
 
 #[tokio::test]
@@ -134,15 +104,8 @@ async fn malformed_flags() {
         ("--worker-threads", "0", "at least 1"),
     ] {
         let replica = bare().flag(url[0], url[1]).flag(flag, value).start();
-        assert_eq!(
-            replica.wait_exit().await,
-            Some(2),
-            "{flag} {value}: {replica}"
-        );
-        assert!(
-            replica.log().contains(cause),
-            "{flag} {value} without `{cause}`: {replica}"
-        );
+        assert_eq!(replica.wait_exit().await, Some(2), "{flag} {value}: {replica}");
+        assert!(replica.log().contains(cause), "{flag} {value} without `{cause}`: {replica}");
     }
 }
 
@@ -151,23 +114,12 @@ async fn fails(launch: Launch, causes: &[&str]) {
     let begun = Instant::now();
     let replica = launch.start();
     assert_eq!(replica.wait_exit().await, Some(1), "{replica}");
-    assert!(
-        begun.elapsed() < Duration::from_secs(10),
-        "{:?}: {replica}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}: {replica}", begun.elapsed());
     assert_eq!(replica.events(), [], "{replica}");
     let log = replica.log().to_lowercase();
-    let said = log
-        .lines()
-        .rev()
-        .take_while(|line| !line.starts_with("error: "))
-        .count();
+    let said = log.lines().rev().take_while(|line| !line.starts_with("error: ")).count();
     let said = log.lines().rev().take(said + 1).collect::<String>();
     for cause in causes {
-        assert!(
-            said.contains(cause),
-            "the message does not say `{cause}`: {replica}"
-        );
+        assert!(said.contains(cause), "the message does not say `{cause}`: {replica}");
     }
 }

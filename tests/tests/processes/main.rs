@@ -66,29 +66,17 @@ async fn started(replica: &Replica) {
 fn assert_within(bound: Duration, earlier: i64, later: i64, what: &str) {
     let passed = later - earlier;
     let bound = i64::try_from(bound.as_millis()).expect("a small number");
-    assert!(
-        (0..=bound).contains(&passed),
-        "{what}: {passed} ms, and 0 to {bound} ms are right"
-    );
+    assert!((0..=bound).contains(&passed), "{what}: {passed} ms, and 0 to {bound} ms are right");
 }
 
 /// Fails unless the terms in the ledger only ever grow, and the rows of each replica are in the order they were written.
 #[track_caller]
 fn assert_in_order(ledger: &[LedgerRow]) {
     for (before, after) in ledger.iter().zip(ledger.iter().skip(1)) {
-        assert!(
-            before.term <= after.term,
-            "a row of an older term after a newer one: {before:?}, {after:?}"
-        );
+        assert!(before.term <= after.term, "a row of an older term after a newer one: {before:?}, {after:?}");
         if before.term == after.term {
-            assert_eq!(
-                before.instance, after.instance,
-                "two replicas in one term: {before:?}, {after:?}"
-            );
-            assert!(
-                before.seq < after.seq,
-                "rows out of order: {before:?}, {after:?}"
-            );
+            assert_eq!(before.instance, after.instance, "two replicas in one term: {before:?}, {after:?}");
+            assert!(before.seq < after.seq, "rows out of order: {before:?}, {after:?}");
         }
     }
 }
@@ -97,12 +85,6 @@ fn assert_in_order(ledger: &[LedgerRow]) {
 async fn written(database: &TestDatabase, tenure: &Event) {
     let what = format!("a row of term {} in the ledger", tenure.term());
     let bound = leader_tests::harness::PATIENCE;
-    let row = async || {
-        database
-            .ledger()
-            .await
-            .into_iter()
-            .find(|row| Some(row.term) == tenure.term)
-    };
+    let row = async || database.ledger().await.into_iter().find(|row| Some(row.term) == tenure.term);
     eventually(&what, bound, row).await;
 }

@@ -20,9 +20,7 @@ mod names {
 
 async fn at_once_on_an_empty_database(kind: Kind) {
     let database = TestDatabase::create_alone(kind).await;
-    let replicas: Vec<_> = (0..20)
-        .map(|_| replica(&database).work("mail", "idle").start())
-        .collect();
+    let replicas: Vec<_> = (0..20).map(|_| replica(&database).work("mail", "idle").start()).collect();
     for replica in &replicas {
         started(replica).await;
     }
@@ -30,9 +28,7 @@ async fn at_once_on_an_empty_database(kind: Kind) {
     first(&all, "a leader", |event| event.is("elected")).await;
     // Each has looked again by then.
     tokio::time::sleep(2 * timings::CAMPAIGN).await;
-    let elected = all
-        .iter()
-        .filter(|replica| replica.events().iter().any(|event| event.is("elected")));
+    let elected = all.iter().filter(|replica| replica.events().iter().any(|event| event.is("elected")));
     assert_eq!(elected.count(), 1);
     assert!(all.iter().all(|replica| replica.exited().is_none()));
 }
@@ -42,10 +38,7 @@ async fn cost_no_more_statements(kind: Kind) {
     let one = idle_statements(&database, &server, 1).await;
     let thousand = idle_statements(&database, &server, 1_000).await;
     // A fifth more, and one that falls into the window or does not.
-    assert!(
-        thousand * 5 <= one * 6 + 5,
-        "{one} statements with one name, {thousand} with a thousand"
-    );
+    assert!(thousand * 5 <= one * 6 + 5, "{one} statements with one name, {thousand} with a thousand");
     assert!(one > 0, "nothing was counted");
 }
 
@@ -69,13 +62,7 @@ async fn idle_statements(database: &TestDatabase, server: &Server, names: usize)
 }
 
 async fn all_elected(replica: &Replica, names: usize) {
-    let elected = || {
-        replica
-            .events()
-            .iter()
-            .filter(|event| event.is("elected"))
-            .count()
-    };
+    let elected = || replica.events().iter().filter(|event| event.is("elected")).count();
     leader_tests::harness::eventually(&format!("{names} elections"), PATIENCE, async || {
         (elected() == names).then_some(())
     })

@@ -24,25 +24,15 @@ async fn work_that_panics(kind: Kind) {
     let stepped_down = takes_turns(kind, "panics").await;
     let error = stepped_down.error.unwrap();
     assert!(error.contains("panicked on purpose"), "{error}");
-    let place = error
-        .split("replica.rs:")
-        .nth(1)
-        .unwrap_or_else(|| panic!("no file and line: {error}"));
-    assert!(
-        place.starts_with(|digit: char| digit.is_ascii_digit()),
-        "{error}"
-    );
+    let place = error.split("replica.rs:").nth(1).unwrap_or_else(|| panic!("no file and line: {error}"));
+    assert!(place.starts_with(|digit: char| digit.is_ascii_digit()), "{error}");
 }
 
 /// Returns the first stepping down.
 async fn takes_turns(kind: Kind, work: &str) -> Event {
     let database = TestDatabase::create(kind).await;
     let launch = |instance| {
-        replica(&database)
-            .work("mail", work)
-            .every(Duration::from_millis(300))
-            .instance(instance)
-            .start()
+        replica(&database).work("mail", work).every(Duration::from_millis(300)).instance(instance).start()
     };
     let replicas = [launch("one"), launch("two")];
     for replica in &replicas {
@@ -57,11 +47,7 @@ async fn takes_turns(kind: Kind, work: &str) -> Event {
     assert_eq!(stepped_down.term, elected.term);
     assert_eq!(stepped_down.trace_id, elected.trace_id);
 
-    let next = other
-        .wait("the other's turn", |event| {
-            event.is("elected") && event.term > elected.term
-        })
-        .await;
+    let next = other.wait("the other's turn", |event| event.is("elected") && event.term > elected.term).await;
     assert_within(
         Duration::from_secs(1),
         stepped_down.at_ms,
@@ -70,11 +56,7 @@ async fn takes_turns(kind: Kind, work: &str) -> Event {
     );
     assert!(next.instance != elected.instance);
 
-    let again = this
-        .wait("its next turn", |event| {
-            event.is("elected") && event.term > elected.term
-        })
-        .await;
+    let again = this.wait("its next turn", |event| event.is("elected") && event.term > elected.term).await;
     let stayed_away = again.at_ms - stepped_down.at_ms;
     // The two times are read by the replica around the wait, each rounded down.
     assert!(

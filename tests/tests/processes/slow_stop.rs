@@ -14,26 +14,13 @@ async fn the_successor_waits(kind: Kind) {
 
     let told = now_ms();
     leader.term();
-    let stepped_down = leader
-        .wait("the stepping down", |event| event.is("stepped_down"))
-        .await;
-    assert!(
-        stepped_down.at_ms - told >= 2_000,
-        "it was not waited for: {leader}"
-    );
+    let stepped_down = leader.wait("the stepping down", |event| event.is("stepped_down")).await;
+    assert!(stepped_down.at_ms - told >= 2_000, "it was not waited for: {leader}");
     assert_eq!(leader.wait_exit().await, Some(0), "{leader}");
-    assert!(
-        !leader.events().iter().any(|event| event.is("lost")),
-        "not renewed while it stopped: {leader}"
-    );
+    assert!(!leader.events().iter().any(|event| event.is("lost")), "not renewed while it stopped: {leader}");
 
-    let next = standby
-        .wait("the standby's election", |event| event.is("elected"))
-        .await;
-    assert!(
-        next.at_ms >= stepped_down.at_ms,
-        "two ran: {leader}{standby}"
-    );
+    let next = standby.wait("the standby's election", |event| event.is("elected")).await;
+    assert!(next.at_ms >= stepped_down.at_ms, "two ran: {leader}{standby}");
 }
 
 async fn a_second_signal_ends_at_once(kind: Kind) {
@@ -43,39 +30,21 @@ async fn a_second_signal_ends_at_once(kind: Kind) {
     leader.term();
     // Two signals of a kind may arrive as one; no event tells that the first has.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(
-        leader.exited(),
-        None,
-        "the first signal is a polite one: {leader}"
-    );
+    assert_eq!(leader.exited(), None, "the first signal is a polite one: {leader}");
     let again = now_ms();
     leader.term();
     let code = leader.wait_exit().await;
     let gone = now_ms();
     assert_ne!(code, Some(0), "work was cut off: {leader}");
-    assert!(
-        gone - again < 1_000,
-        "{} ms after the second signal",
-        gone - again
-    );
-    assert!(
-        !leader.events().iter().any(|event| event.is("stopped")),
-        "{leader}"
-    );
+    assert!(gone - again < 1_000, "{} ms after the second signal", gone - again);
+    assert!(!leader.events().iter().any(|event| event.is("stopped")), "{leader}");
 
-    standby
-        .wait("the standby's election", |event| event.is("elected"))
-        .await;
+    standby.wait("the standby's election", |event| event.is("elected")).await;
 }
 
 async fn leader_and_standby(database: &TestDatabase, every: Duration) -> [Replica; 2] {
-    let leader = replica(database)
-        .work("mail", "slow-stop")
-        .every(every)
-        .start();
-    leader
-        .wait("its election", |event| event.is("elected"))
-        .await;
+    let leader = replica(database).work("mail", "slow-stop").every(every).start();
+    leader.wait("its election", |event| event.is("elected")).await;
     let standby = replica(database).work("mail", "idle").start();
     started(&standby).await;
     [leader, standby]
