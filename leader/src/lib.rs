@@ -3,7 +3,14 @@
 // What one feature leaves unused another one uses; the build with all of them is held to these lints.
 #![cfg_attr(
     not(all(feature = "postgres", feature = "mysql", feature = "sqlite", feature = "test-util")),
-    allow(dead_code, irrefutable_let_patterns, unreachable_pub, unused_imports, unused_variables)
+    allow(
+        clippy::needless_pass_by_value,
+        dead_code,
+        irrefutable_let_patterns,
+        unreachable_pub,
+        unused_imports,
+        unused_variables
+    )
 )]
 
 #[doc(hidden)]
