@@ -26,6 +26,8 @@ const NOW: &str = "(extract(epoch FROM clock_timestamp())*1000)::bigint";
 /// `CREATE TABLE IF NOT EXISTS` from 20 clients at once fails for most of them; one at a time, it does not.
 const CREATE_LOCK: i64 = 0x6c65_6164_6572; // "leader"
 
+const READ_ONLY: &str = "it is read-only; give the address of the primary";
+
 /// Oldest version with `AS MATERIALIZED`.
 const OLDEST: i64 = 120_000;
 
@@ -88,19 +90,25 @@ impl Postgres {
 
 impl Store for Postgres {
     async fn prepare(&mut self, create: bool) -> Result<(), StoreError> {
-        const LOOK: &str = "SELECT current_setting('server_version_num')::bigint, current_setting('synchronous_commit'), \
+        const LOOK: &str = "SELECT current_setting('server_version_num')::bigint, pg_is_in_recovery(), \
+             current_setting('synchronous_commit'), \
              to_regclass('leader_sessions') IS NOT NULL AND to_regclass('leader_names') IS NOT NULL";
         self.durable = "";
         let rows = self.send(LOOK.to_owned()).await?;
         let row = one(&rows)?;
         let version: i64 = get(row, 0)?;
-        let durability: String = get(row, 1)?;
-        let there: bool = get(row, 2)?;
+        let standby: bool = get(row, 1)?;
+        let durability: String = get(row, 2)?;
+        let there: bool = get(row, 3)?;
         if version < OLDEST {
             return Err(StoreError::unfit(format!(
                 "this PostgreSQL server has version {}; leases need 12 or later",
                 version / 10_000
             )));
+        }
+        if standby {
+            let why = "the server is a standby";
+            return Err(StoreError::new(Cause::Refused(READ_ONLY.to_owned()), why));
         }
         if durability == "off" {
             self.durable = "SET LOCAL synchronous_commit = on; ";
@@ -404,9 +412,7 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
         Some("42501") => Cause::Refused(format!(
             "let the role create tables, or run this SQL as one that may, and grant it SELECT, INSERT, UPDATE and DELETE:\n{TABLES}"
         )),
-        Some("25006") => {
-            Cause::Refused("the server is read-only; give the address of the primary".to_owned())
-        }
+        Some("25006") => Cause::Refused(READ_ONLY.to_owned()),
         _ => Cause::Broken,
     };
     StoreError::new(cause, error)
