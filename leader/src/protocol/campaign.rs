@@ -1,6 +1,8 @@
 //! Events in, actions out: which statement a replica sends next, and which tenures begin and end.
 
 mod answers;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -363,7 +365,7 @@ impl Campaign {
             .into_iter()
             .filter(|(_, holder)| holder.is_none_or(|holder| plan.gone.contains(&holder)))
             .map(|(name, _)| name)
-            // A work may have been registered for shutdown or lost its row since the scan.
+            // A work that runs here by now is not campaigned for a second time.
             .filter(|name| matches!(self.names.get(name), Some(Standing::Standby { .. })))
             .collect();
         (!names.is_empty()).then(|| Request::Claim { id, names, gone: plan.gone.into_iter().collect() })
@@ -405,6 +407,14 @@ impl Campaign {
     fn wake_at(&self, now: Moment) -> Moment {
         let mut soonest = now + self.timings.campaign;
         let mut consider = |moment: Moment| soonest = soonest.min(moment);
+        if let Some(by) = self.shutdown.and_then(|shutdown| shutdown.close_by) {
+            // Nothing is left to do but to close.
+            consider(by);
+            if self.close_due > now {
+                consider(self.close_due);
+            }
+            return soonest;
+        }
         if let Some(session) = &self.session {
             consider(session.renewal_due(&self.timings));
             consider(session.deadline(&self.timings));
@@ -423,10 +433,7 @@ impl Campaign {
         } else if self.shutdown.is_none() {
             consider(self.open_due);
         }
-        if let Some(by) = self.shutdown.and_then(|shutdown| shutdown.close_by) {
-            consider(by);
-        }
-        if self.close_due > now && (!self.lost.is_empty() || self.idle()) {
+        if self.close_due > now && !self.lost.is_empty() {
             consider(self.close_due);
         }
         soonest

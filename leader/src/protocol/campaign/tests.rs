@@ -1,0 +1,303 @@
+//! Single decisions, one a test. What they come to together is the simulation's business.
+
+use super::*;
+use crate::protocol::{Digest, Failure, Reply, Scan, Vacancy};
+
+const START: u64 = 100_000;
+
+const fn at(millis: u64) -> Moment {
+    Moment::after_origin(Duration::from_millis(START + millis))
+}
+
+fn name(text: &str) -> WorkName {
+    WorkName::new(text).expect("a good name")
+}
+
+fn campaign() -> Campaign {
+    let mut next = 1;
+    let fresh = move || {
+        next += 1;
+        SessionId::new(next)
+    };
+    let session = Session::opened(SessionId::new(1), at(0));
+    Campaign::new(Timings::default(), [name("a"), name("b")], session, fastrand::Rng::with_seed(7), fresh)
+}
+
+fn sent(campaign: &mut Campaign, millis: u64) -> Attempt {
+    match campaign.next(at(millis)) {
+        Next::Send(attempt) => attempt,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn waits(campaign: &mut Campaign, millis: u64) -> Moment {
+    match campaign.next(at(millis)) {
+        Next::Wait { until, .. } => until,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Sends what is due and answers it at once.
+fn answer(campaign: &mut Campaign, millis: u64, reply: Result<Reply, Failure>) -> Request {
+    let attempt = sent(campaign, millis);
+    let request = attempt.request.clone();
+    campaign.answer(attempt, reply, at(millis));
+    request
+}
+
+fn scan(free: &[&str]) -> Reply {
+    let vacancies = free.iter().map(|text| Vacancy { name: name(text), holder: None });
+    Reply::Scanned(Scan { vacancies: vacancies.collect(), rows: 2, ..Scan::default() })
+}
+
+/// A campaign that leads these names under the terms 1, 2, …
+fn leading(names: &[&str]) -> Campaign {
+    let mut campaign = campaign();
+    answer(&mut campaign, 0, Ok(scan(names)));
+    let won = names.iter().zip(1..).map(|(text, term)| (name(text), Term::new(term)));
+    let claim = answer(&mut campaign, 0, Ok(Reply::Claimed(won.collect())));
+    assert!(matches!(claim, Request::Claim { .. }), "{claim:?}");
+    campaign.effects();
+    campaign
+}
+
+fn digest(count: u64, terms: i64) -> Reply {
+    Reply::Renewed(Some(Digest { count, terms }))
+}
+
+fn endings(campaign: &mut Campaign) -> Vec<(String, Ending)> {
+    let effects = campaign.effects().into_iter();
+    effects
+        .filter_map(|effect| match effect {
+            Effect::End { name, ending, .. } => Some((name.to_string(), ending)),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn trust_is_counted_from_the_start_of_the_renewal() {
+    let mut campaign = leading(&["a", "b"]);
+    let attempt = sent(&mut campaign, 2_000);
+    assert_eq!(attempt.request, Request::Renew { id: SessionId::new(1) });
+    campaign.answer(attempt, Ok(digest(2, 3)), at(6_500));
+    let trusted = Effect::Trusted { session: SessionId::new(1), good: at(2_000) };
+    assert!(campaign.effects().contains(&trusted));
+    // Nothing more is answered: lost 10 s after the start, and not a millisecond before.
+    let hangs = sent(&mut campaign, 6_500);
+    campaign.answer(hangs, Err(Failure::Unknown), at(11_500));
+    let hangs = sent(&mut campaign, 11_500);
+    assert_eq!(hangs.give_up, at(12_000), "no attempt goes past the deadline");
+    campaign.overdue(at(11_999));
+    assert_eq!(endings(&mut campaign), []);
+    campaign.overdue(at(12_000));
+    let lost = |text: &str| (text.to_owned(), Ending::LeaseLost);
+    assert_eq!(endings(&mut campaign), [lost("a"), lost("b")]);
+}
+
+#[test]
+fn an_answer_that_came_too_late_changes_nothing() {
+    let mut campaign = leading(&["a", "b"]);
+    let attempt = sent(&mut campaign, 2_000);
+    campaign.answer(attempt, Ok(digest(2, 3)), at(7_001));
+    assert!(!campaign.effects().iter().any(|effect| matches!(effect, Effect::Trusted { .. })));
+    assert_eq!(campaign.session().map(|session| session.good), Some(at(0)));
+}
+
+#[test]
+fn an_answer_of_a_lost_session_changes_nothing() {
+    let mut campaign = leading(&["a", "b"]);
+    let mut attempt = sent(&mut campaign, 9_000);
+    attempt.give_up = at(60_000);
+    campaign.answer(attempt, Ok(digest(2, 3)), at(10_500));
+    assert_eq!(endings(&mut campaign).len(), 2);
+    assert!(campaign.session().is_none());
+}
+
+#[test]
+fn a_claim_whose_answer_was_lost_is_released_and_never_adopted() {
+    let mut campaign = campaign();
+    answer(&mut campaign, 0, Ok(scan(&["a"])));
+    let claim = answer(&mut campaign, 0, Err(Failure::Unknown));
+    assert!(matches!(claim, Request::Claim { .. }));
+    // The database is asked whether it answers at all, and then what it made of the claim.
+    assert!(matches!(answer(&mut campaign, 10, Ok(digest(1, 7))), Request::Renew { .. }));
+    let held = Reply::Held(vec![(name("a"), Term::new(7))]);
+    assert_eq!(answer(&mut campaign, 300, Ok(held)), Request::Held { id: SessionId::new(1) });
+    let release = answer(&mut campaign, 300, Ok(Reply::Released { kept: Vec::new() }));
+    assert_eq!(release, Request::Release { id: SessionId::new(1), holds: vec![(name("a"), Term::new(7))] });
+    let elected = |effect: &Effect| matches!(effect, Effect::Elected { .. });
+    assert!(!campaign.effects().iter().any(elected));
+    // And campaigned for anew.
+    assert!(matches!(answer(&mut campaign, 300, Ok(scan(&["a"]))), Request::Scan { .. }));
+    answer(&mut campaign, 300, Ok(Reply::Claimed(vec![(name("a"), Term::new(8))])));
+    assert!(campaign.effects().iter().any(elected));
+}
+
+#[test]
+fn a_digest_that_differs_ends_what_is_not_held_and_nothing_else() {
+    let mut campaign = leading(&["a", "b"]);
+    answer(&mut campaign, 2_000, Ok(digest(1, 2)));
+    answer(&mut campaign, 2_000, Ok(Reply::Held(vec![(name("b"), Term::new(2))])));
+    assert_eq!(endings(&mut campaign), [("a".to_owned(), Ending::LeaseLost)]);
+    assert!(campaign.session().is_some(), "the session goes on, and `b` with it");
+}
+
+#[test]
+fn a_lost_session_is_closed_once_its_works_have_ended() {
+    let mut campaign = leading(&["a"]);
+    answer(&mut campaign, 2_000, Ok(Reply::Renewed(None)));
+    let open = answer(&mut campaign, 2_000, Ok(Reply::Done));
+    assert_eq!(open, Request::Open { id: SessionId::new(2) }, "under a new id");
+    // `b` is campaigned for while the work of `a` still runs, and `a` is not, free or not.
+    answer(&mut campaign, 2_000, Ok(scan(&["a", "b"])));
+    let claim = sent(&mut campaign, 2_000);
+    assert_eq!(
+        claim.request,
+        Request::Claim { id: SessionId::new(2), names: vec![name("b")], gone: Vec::new() }
+    );
+    campaign.answer(claim, Ok(Reply::Claimed(Vec::new())), at(2_000));
+    waits(&mut campaign, 2_000);
+    campaign.work_ended(&name("a"), Term::new(1), at(2_100));
+    assert_eq!(answer(&mut campaign, 2_100, Ok(Reply::Done)), Request::Close { id: SessionId::new(1) });
+    waits(&mut campaign, 2_100);
+}
+
+#[test]
+fn a_name_is_given_back_only_after_its_work_has_ended() {
+    let mut campaign = leading(&["a", "b"]);
+    assert_eq!(campaign.step_down(&name("a")), Some(Term::new(1)));
+    assert_eq!(endings(&mut campaign), [("a".to_owned(), Ending::SteppedDown)]);
+    waits(&mut campaign, 100);
+    campaign.work_ended(&name("a"), Term::new(1), at(200));
+    let release = sent(&mut campaign, 200);
+    assert_eq!(
+        release.request,
+        Request::Release { id: SessionId::new(1), holds: vec![(name("a"), Term::new(1))] }
+    );
+    // Locked by a fenced transaction that nobody has ended yet: it is tried again.
+    campaign.answer(release, Ok(Reply::Released { kept: vec![(name("a"), Term::new(1))] }), at(200));
+    assert_eq!(waits(&mut campaign, 200), at(200) + LOOK_AGAIN);
+    answer(&mut campaign, 450, Ok(Reply::Released { kept: Vec::new() }));
+    let released = Effect::Released { name: name("a"), term: Term::new(1) };
+    assert!(campaign.effects().contains(&released));
+    // Others may take it at once; this replica waits.
+    campaign.hint(at(500));
+    let until = waits(&mut campaign, 500);
+    assert!(until > at(500));
+    assert!(matches!(answer(&mut campaign, 2_000, Ok(digest(1, 2))), Request::Renew { .. }));
+    assert!(waits(&mut campaign, 4_900 - 1_000) <= at(4_000), "nothing but the renewal comes before");
+}
+
+#[test]
+fn a_shutdown_renews_while_works_wind_down_and_then_closes() {
+    let mut campaign = leading(&["a", "b"]);
+    assert!(campaign.shut_down());
+    assert!(!campaign.shut_down(), "once is enough");
+    assert_eq!(endings(&mut campaign).len(), 2);
+    campaign.work_ended(&name("b"), Term::new(2), at(100));
+    assert!(matches!(
+        answer(&mut campaign, 100, Ok(Reply::Released { kept: Vec::new() })),
+        Request::Release { .. }
+    ));
+    for second in 1..30 {
+        assert!(matches!(answer(&mut campaign, second * 2_000, Ok(digest(1, 1))), Request::Renew { .. }));
+        waits(&mut campaign, second * 2_000);
+    }
+    campaign.work_ended(&name("a"), Term::new(1), at(59_000));
+    assert_eq!(answer(&mut campaign, 59_000, Ok(Reply::Done)), Request::Close { id: SessionId::new(1) });
+    assert!(matches!(campaign.next(at(59_000)), Next::Done));
+}
+
+#[test]
+fn a_shutdown_gives_a_database_that_is_gone_up() {
+    let mut campaign = leading(&["a"]);
+    campaign.shut_down();
+    campaign.work_ended(&name("a"), Term::new(1), at(0));
+    campaign.effects();
+    let mut now = 0;
+    while now < 5_000 {
+        match campaign.next(at(now)) {
+            Next::Send(attempt) => {
+                assert!(attempt.give_up <= at(5_000), "`release` bounds all of it");
+                campaign.answer(attempt, Err(Failure::Unknown), at(now + 10));
+                now += 10;
+            }
+            Next::Wait { until, .. } => {
+                now = u64::try_from(until.since(at(0)).as_millis()).expect("small");
+            }
+            Next::Done => panic!("{now} ms"),
+        }
+    }
+    assert!(matches!(campaign.next(at(5_000)), Next::Done));
+    assert_eq!(campaign.effects(), [Effect::NotClosed]);
+}
+
+#[test]
+fn a_claim_that_is_answered_during_a_shutdown_starts_nothing() {
+    let mut campaign = campaign();
+    answer(&mut campaign, 0, Ok(scan(&["a"])));
+    let claim = sent(&mut campaign, 0);
+    campaign.shut_down();
+    campaign.answer(claim, Ok(Reply::Claimed(vec![(name("a"), Term::new(1))])), at(10));
+    assert!(!campaign.effects().iter().any(|effect| matches!(effect, Effect::Elected { .. })));
+    assert!(matches!(answer(&mut campaign, 10, Ok(Reply::Done)), Request::Close { .. }));
+}
+
+#[test]
+fn nothing_spins_while_the_database_fails() {
+    let mut campaign = leading(&["a"]);
+    let (mut now, mut statements) = (0, 0);
+    while now < 60_000 {
+        match campaign.next(at(now)) {
+            Next::Send(attempt) => {
+                statements += 1;
+                // Refused at once, renewals now and then excepted.
+                let reply = match attempt.request {
+                    Request::Renew { .. } if statements % 3 == 0 => Ok(digest(1, 1)),
+                    Request::Open { .. } => Ok(Reply::Done),
+                    _ => Err(Failure::Unknown),
+                };
+                campaign.answer(attempt, reply, at(now + 1));
+                campaign.effects();
+                now += 1;
+            }
+            Next::Wait { until, .. } => {
+                assert!(until > at(now));
+                now = u64::try_from(until.since(at(0)).as_millis()).expect("small").max(now + 1);
+            }
+            Next::Done => unreachable!("nobody shuts down"),
+        }
+    }
+    assert!(statements < 60 * 15, "{statements} statements in a minute");
+}
+
+#[test]
+fn an_idle_standby_only_renews_and_looks() {
+    let mut campaign = campaign();
+    let (mut now, mut renewals, mut scans) = (0, 0, 0);
+    while now < 60_000 {
+        match campaign.next(at(now)) {
+            Next::Send(attempt) => {
+                let reply = match attempt.request {
+                    Request::Renew { .. } => {
+                        renewals += 1;
+                        digest(0, 0)
+                    }
+                    Request::Scan { .. } => {
+                        scans += 1;
+                        scan(&[])
+                    }
+                    ref other => panic!("{other:?}"),
+                };
+                campaign.answer(attempt, Ok(reply), at(now));
+            }
+            Next::Wait { until, .. } => {
+                now = u64::try_from(until.since(at(0)).as_micros().div_ceil(1_000)).expect("small");
+            }
+            Next::Done => unreachable!("nobody shuts down"),
+        }
+    }
+    assert_eq!(renewals, 29, "every 2 s");
+    assert!((10..=12).contains(&scans), "every 5 to 6 s: {scans}");
+}
