@@ -48,7 +48,7 @@ impl Running {
     }
 
     /// Tells a work to end and gives its name back once it has; resolves then. This replica waits for
-    /// [`Timings::campaign`] before it campaigns for the name again; others may take it at once.
+    /// [`Timings::campaign`](crate::Timings::campaign) before it campaigns for the name again; others may take it at once.
     ///
     /// Cancel safe: once polled, the work is told whether or not anybody waits.
     ///
@@ -72,8 +72,8 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// [`Error::Shutdown`] names the works that still run after [`Builder::shutdown_timeout`]. They keep their leases
-    /// as long as the process lives.
+    /// [`Error::Shutdown`] names the works that still run after
+    /// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). They keep their leases as long as the process lives.
     pub async fn shutdown(self) -> Result<(), Error> {
         if self.pulse.is_none() {
             self.reporter.report_replica(EventKind::Stopped);

@@ -11,9 +11,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, MySqlConnection, R
 use super::{Cause, Scope, Store, StoreError, hex, left};
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
-
-/// The tables; also shipped as `leader/src/store/mysql.sql` for those who run their own migrations.
-pub(crate) const TABLES: &str = include_str!("mysql.sql");
+use crate::tables::MYSQL as TABLES;
 
 /// UTC, whatever the session's zone and whatever daylight saving does to it. It stands still from the start of the
 /// statement, which errs to the safe side: a renewal that waited for a lock pushes the expiry less far.

@@ -16,9 +16,7 @@ use super::{
 };
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
-
-/// The tables; also shipped as `leader/src/store/postgres.sql` for those who run their own migrations.
-pub(crate) const TABLES: &str = include_str!("postgres.sql");
+use crate::tables::POSTGRES as TABLES;
 
 /// The present, which `now()` is not: it stands still inside a transaction.
 const NOW: &str = "(extract(epoch FROM clock_timestamp())*1000)::bigint";

@@ -13,9 +13,7 @@ use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 use super::{Cause, Scope, Store, StoreError, json_array, json_holds, json_names, left};
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
-
-/// The tables; also shipped as `leader/src/store/sqlite.sql` for those who run their own migrations.
-pub(crate) const TABLES: &str = include_str!("sqlite.sql");
+use crate::tables::SQLITE as TABLES;
 
 /// Taken after the write lock was obtained: a renewal that waited out its own lease finds it expired.
 macro_rules! now {
