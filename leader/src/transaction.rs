@@ -194,13 +194,20 @@ impl Tenure {
             let key = self.key();
             DB::TransactionManager::begin(&mut transaction, DB::statement(&key)).await?;
             transaction.fenced = true;
-            match self.hold::<DB>(&mut transaction, &key).await {
-                Ok(()) => return Ok(transaction),
-                Err(TransactionError::Conflict(_)) if tries < TRIES => {
-                    tries += 1;
-                    transaction.rollback().await?;
+            match DB::hold(&mut transaction, &key).await {
+                Ok(true) => return Ok(transaction),
+                Ok(false) => {
+                    // Before the keeper is asked: on SQLite it waits for the file that this transaction holds.
+                    let _ = transaction.rollback().await;
+                    return Err(self.stranger().await);
                 }
                 Err(error) => {
+                    let error = refusal::<DB>(error);
+                    if matches!(error, TransactionError::Conflict(_)) && tries < TRIES {
+                        tries += 1;
+                        transaction.rollback().await?;
+                        continue;
+                    }
                     // The refusal is the news, not how its rollback went.
                     let _ = transaction.rollback().await;
                     return Err(error);
@@ -300,10 +307,15 @@ impl Tenure {
             return Err(TransactionError::NotInTransaction);
         }
         let key = self.key();
-        if let Err(error) = DB::prepare_fence(connection, &key).await {
-            return Err(refusal::<DB>(error));
+        let held = async {
+            DB::prepare_fence(connection, &key).await?;
+            DB::hold(connection, &key).await
+        };
+        match held.await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.stranger().await),
+            Err(error) => Err(refusal::<DB>(error)),
         }
-        self.hold::<DB>(connection, &key).await
     }
 
     async fn open<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
@@ -316,16 +328,12 @@ impl Tenure {
         })
     }
 
-    /// The fence itself.
-    async fn hold<DB: Fenced>(&self, connection: &mut DB::Connection, key: &Key<'_>) -> Result<(), TransactionError> {
-        match DB::hold(connection, key).await {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                // Either somebody else was elected and nobody here has heard of it yet, or this is another database.
-                self.confirm().await?;
-                Err(TransactionError::Unknown)
-            }
-            Err(error) => Err(refusal::<DB>(error)),
+    /// What a database means that does not know the tenure: either somebody else was elected and nobody here has heard
+    /// of it yet, or it is another database.
+    async fn stranger(&self) -> TransactionError {
+        match self.confirm().await {
+            Ok(()) => TransactionError::Unknown,
+            Err(ended) => ended.into(),
         }
     }
 
