@@ -295,13 +295,16 @@ impl Tenure {
     ///
     /// Call it before any savepoint: rolling a savepoint back releases the locks taken since, this one too. Commit is
     /// yours as well: [`check`](Self::check) just before it, so that a tenure that is over is not heard of from the
-    /// database first. On SQLite it takes the write lock.
+    /// database first. On SQLite it takes the write lock, and so a tenure that is over and not heard of yet is refused with
+    /// [`TransactionError::Unknown`]: nobody can ask beside that lock.
     ///
     /// # Errors
     ///
     /// [`TransactionError::NotInTransaction`] outside a transaction; [`TransactionError::Conflict`] if the transaction
     /// must be run again; otherwise those of [`begin`](Self::begin). Roll the transaction back on each of them.
     pub async fn fence<DB: Fenced>(&self, connection: &mut DB::Connection) -> Result<(), TransactionError> {
+        const BRIEFLY: Duration = Duration::from_millis(250);
+
         self.check()?;
         if !connection.is_in_transaction() {
             return Err(TransactionError::NotInTransaction);
@@ -313,6 +316,11 @@ impl Tenure {
         };
         match held.await {
             Ok(true) => Ok(()),
+            Ok(false) if DB::HOLDS_UP_THE_KEEPER => {
+                // The transaction holds the file: the keeper gets an answer after its end only.
+                let asked = tokio::time::timeout(BRIEFLY, self.stranger());
+                Err(asked.await.unwrap_or(TransactionError::Unknown))
+            }
             Ok(false) => Err(self.stranger().await),
             Err(error) => Err(refusal::<DB>(error)),
         }
@@ -376,6 +384,9 @@ mod sealed {
     /// What a fenced transaction says to a database.
     #[doc(hidden)]
     pub trait Dialect: Database {
+        /// Whether a transaction that has written keeps the keeper waiting.
+        const HOLDS_UP_THE_KEEPER: bool = false;
+
         /// Lets the keeper go first.
         fn pass(pool: &Pool<Self>) -> impl Future<Output = ()> + Send {
             let _ = pool;
@@ -551,6 +562,8 @@ mod sqlite {
     use crate::store::sqlite::Turnstile;
 
     impl Dialect for Sqlite {
+        const HOLDS_UP_THE_KEEPER: bool = true;
+
         async fn pass(pool: &Pool<Self>) {
             Turnstile::beside(pool.connect_options().get_filename()).pass().await;
         }
@@ -561,7 +574,8 @@ mod sqlite {
         }
 
         async fn prepare_fence(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<()> {
-            // Somebody else began this transaction, as a deferred one maybe: a write takes the write lock.
+            // Somebody else began this transaction, as a deferred one maybe: a write takes the write lock. A look before it
+            // would fix the snapshot, and every commit of somebody else in between would be a conflict.
             sqlx::query("UPDATE leader_names SET term = term WHERE namespace = ?1 AND name = ?2 AND session_id = ?3 AND term = ?4")
                 .bind(key.namespace.to_owned())
                 .bind(key.name.to_owned())

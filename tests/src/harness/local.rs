@@ -34,11 +34,7 @@ pub const SLEEPY: Timings = Timings {
 };
 
 /// An elector for the works of the test alone, that reports to `events` and never ends the process.
-pub fn elector(
-    database: impl Into<leader::Database>,
-    instance: &str,
-    events: &Events,
-) -> Builder {
+pub fn elector(database: impl Into<leader::Database>, instance: &str, events: &Events) -> Builder {
     Elector::builder()
         .database(database)
         .without_annotated()

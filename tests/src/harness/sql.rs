@@ -60,10 +60,7 @@ macro_rules! sql {
                     .expect("a good URL")
             }
 
-            async fn run(
-                connection: &mut Self::Connection,
-                statements: &str,
-            ) -> sqlx::Result<()> {
+            async fn run(connection: &mut Self::Connection, statements: &str) -> sqlx::Result<()> {
                 let statements = raw_sql(AssertSqlSafe(statements));
                 statements.execute(connection).await.map(drop)
             }

@@ -55,7 +55,13 @@ async fn another_database_with_leases_of_its_own_is_unknown<DB: Sql>(stage: Stag
     );
     assert_eq!(led.tenure.ending(), None);
     let pool = stage.pool(1);
-    led.tenure.begin(&pool).await.unwrap().commit().await.unwrap();
+    led.tenure
+        .begin(&pool)
+        .await
+        .unwrap()
+        .commit()
+        .await
+        .unwrap();
 }
 
 async fn a_transaction_elsewhere<DB: Sql>(stage: Stage<DB>) {
@@ -71,7 +77,7 @@ async fn a_transaction_elsewhere<DB: Sql>(stage: Stage<DB>) {
     let mut tx = led.tenure.begin_elsewhere(&pool).await.unwrap();
     DB::run(&mut tx, &row(&led.tenure, 2)).await.unwrap();
     drop(tx);
-    other.is_free().await;
+    other.is_idle().await;
     assert_eq!(other.written().await, 1);
 
     let mut tx = led.tenure.begin_elsewhere(&pool).await.unwrap();
@@ -84,15 +90,12 @@ async fn a_transaction_elsewhere<DB: Sql>(stage: Stage<DB>) {
         "{refused:?}"
     );
     assert_eq!(other.written().await, 1);
-    let refused = timeout(
-        Duration::from_secs(1),
-        led.tenure.begin_elsewhere(&pool),
-    );
+    let refused = timeout(Duration::from_secs(1), led.tenure.begin_elsewhere(&pool));
     assert!(matches!(
         refused.await.unwrap(),
         Err(TransactionError::Ended(_))
     ));
-    other.is_free().await;
+    other.is_idle().await;
     led.puppet.obey();
 }
 
@@ -112,7 +115,7 @@ async fn a_stale_holder_is_refused_elsewhere<DB: Sql>(stage: Stage<DB>) {
         "refused after {:?}",
         asked.elapsed()
     );
-    other.is_free().await;
+    other.is_idle().await;
     sleepy.puppet.obey();
 }
 

@@ -140,11 +140,16 @@ impl<DB: Sql> Stage<DB> {
 
     /// Waits until nobody holds the row of the name, and no transaction sits anywhere.
     async fn is_free(&self) {
-        let bound = Duration::from_secs(10);
-        eventually("the lock to go", bound, async || {
+        eventually("the lock to go", Duration::from_secs(10), async || {
             (!self.is_locked().await).then_some(())
         })
         .await;
+        self.is_idle().await;
+    }
+
+    /// Waits until no transaction sits anywhere.
+    async fn is_idle(&self) {
+        let bound = Duration::from_secs(10);
         eventually("the transactions to go", bound, async || {
             (self.database.idle_transactions().await == 0).then_some(())
         })

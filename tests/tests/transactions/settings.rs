@@ -30,10 +30,11 @@ async fn settings_are_local<DB: Sql>(stage: Stage<DB>) {
             let mut tx = led.tenure.begin(&pool).await.unwrap();
             let query = "SELECT pg_backend_pid()::bigint";
             assert_eq!(DB::number(&mut tx, query).await.unwrap(), pid);
-            let shown = format!("SHOW {}", SETTINGS[0]);
-            assert_eq!(DB::text(&mut tx, &shown).await.unwrap(), inside);
-            let shown = format!("SHOW {}", SETTINGS[1]);
-            assert_eq!(DB::text(&mut tx, &shown).await.unwrap(), "1500ms");
+            for (setting, value) in SETTINGS.into_iter().zip([inside, "1500"]) {
+                let shown = format!("SHOW {setting}");
+                let shown = DB::text(&mut tx, &shown).await.unwrap();
+                assert_eq!(shown, value, "{setting} inside");
+            }
             // As everybody sees it.
             let tag = format!("leader:{}:mail", led.tenure.term());
             let seen = format!(
@@ -47,7 +48,7 @@ async fn settings_are_local<DB: Sql>(stage: Stage<DB>) {
                 tx.rollback().await.unwrap();
             }
             let mut connection = pool.acquire().await.unwrap();
-            for (setting, value) in SETTINGS.into_iter().zip([own_limit, "90s", "postman"]) {
+            for (setting, value) in SETTINGS.into_iter().zip([own_limit, "90000", "postman"]) {
                 let shown = format!("SHOW {setting}");
                 let shown = DB::text(&mut connection, &shown).await.unwrap();
                 assert_eq!(shown, value, "{setting}");

@@ -136,14 +136,24 @@ async fn terms_never_interleave<DB: Sql>(stage: Stage<DB>) {
     let until = Instant::now() + Duration::from_secs(6);
     while Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(rng.u64(200..900))).await;
-        stage.database.delete_sessions_of(rng.choice(["first", "second"]).unwrap()).await;
+        stage
+            .database
+            .delete_sessions_of(rng.choice(["first", "second"]).unwrap())
+            .await;
     }
     for elector in electors {
         elector.shutdown().await.unwrap();
     }
-    let falls = "SELECT count(*) FROM written a JOIN written b ON b.id > a.id WHERE b.term < a.term";
-    assert_eq!(stage.number(falls).await, 0, "an older term after a newer one");
-    let terms = stage.number("SELECT count(DISTINCT term) FROM written").await;
+    let falls =
+        "SELECT count(*) FROM written a JOIN written b ON b.id > a.id WHERE b.term < a.term";
+    assert_eq!(
+        stage.number(falls).await,
+        0,
+        "an older term after a newer one"
+    );
+    let terms = stage
+        .number("SELECT count(DISTINCT term) FROM written")
+        .await;
     assert!(terms >= 3, "{terms} terms in six seconds: {events:?}");
 }
 
