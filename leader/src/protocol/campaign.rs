@@ -354,7 +354,14 @@ impl Campaign {
                 };
                 self.release_due = self.release_due.min(now);
             }
-            Standing::Lost { term, .. } if term == of => *standing = Standing::Standby { from },
+            Standing::Lost { term, .. } if term == of => {
+                *standing = Standing::Standby { from };
+                // Nothing is left to give back, which is what somebody may wait for.
+                self.effects.push(Effect::Released {
+                    name: name.clone(),
+                    term,
+                });
+            }
             _ => {}
         }
     }
