@@ -201,13 +201,20 @@ impl Tenure {
             let key = self.key();
             DB::TransactionManager::begin(&mut transaction, DB::statement(&key)).await?;
             transaction.fenced = true;
-            match self.hold::<DB>(&mut transaction, &key).await {
-                Ok(()) => return Ok(transaction),
-                Err(TransactionError::Conflict(_)) if tries < TRIES => {
-                    tries += 1;
-                    transaction.rollback().await?;
+            match DB::hold(&mut transaction, &key).await {
+                Ok(true) => return Ok(transaction),
+                Ok(false) => {
+                    // Before the keeper is asked: on SQLite it waits for the file that this transaction holds.
+                    let _ = transaction.rollback().await;
+                    return Err(self.stranger().await);
                 }
                 Err(error) => {
+                    let error = refusal::<DB>(error);
+                    if matches!(error, TransactionError::Conflict(_)) && tries < TRIES {
+                        tries += 1;
+                        transaction.rollback().await?;
+                        continue;
+                    }
                     // The refusal is the news, not how its rollback went.
                     let _ = transaction.rollback().await;
                     return Err(error);
@@ -295,22 +302,35 @@ impl Tenure {
     ///
     /// Call it before any savepoint: rolling a savepoint back releases the locks taken since, this one too. Commit is
     /// yours as well: [`check`](Self::check) just before it, so that a tenure that is over is not heard of from the
-    /// database first. On SQLite it takes the write lock.
+    /// database first. On SQLite it takes the write lock, and so a tenure that is over and not heard of yet is refused with
+    /// [`TransactionError::Unknown`]: nobody can ask beside that lock.
     ///
     /// # Errors
     ///
     /// [`TransactionError::NotInTransaction`] outside a transaction; [`TransactionError::Conflict`] if the transaction
     /// must be run again; otherwise those of [`begin`](Self::begin). Roll the transaction back on each of them.
     pub async fn fence<DB: Fenced>(&self, connection: &mut DB::Connection) -> Result<(), TransactionError> {
+        const BRIEFLY: Duration = Duration::from_millis(250);
+
         self.check()?;
         if !connection.is_in_transaction() {
             return Err(TransactionError::NotInTransaction);
         }
         let key = self.key();
-        if let Err(error) = DB::prepare_fence(connection, &key).await {
-            return Err(refusal::<DB>(error));
+        let held = async {
+            DB::prepare_fence(connection, &key).await?;
+            DB::hold(connection, &key).await
+        };
+        match held.await {
+            Ok(true) => Ok(()),
+            Ok(false) if DB::HOLDS_UP_THE_KEEPER => {
+                // The transaction holds the file: the keeper gets an answer after its end only.
+                let asked = tokio::time::timeout(BRIEFLY, self.stranger());
+                Err(asked.await.unwrap_or(TransactionError::Unknown))
+            }
+            Ok(false) => Err(self.stranger().await),
+            Err(error) => Err(refusal::<DB>(error)),
         }
-        self.hold::<DB>(connection, &key).await
     }
 
     async fn open<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
@@ -319,20 +339,12 @@ impl Tenure {
         Ok(Transaction { tenure: self.clone(), connection: Some(connection), fenced: false })
     }
 
-    /// The fence itself.
-    async fn hold<DB: Fenced>(
-        &self,
-        connection: &mut DB::Connection,
-        key: &Key<'_>,
-    ) -> Result<(), TransactionError> {
-        match DB::hold(connection, key).await {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                // Either somebody else was elected and nobody here has heard of it yet, or this is another database.
-                self.confirm().await?;
-                Err(TransactionError::Unknown)
-            }
-            Err(error) => Err(refusal::<DB>(error)),
+    /// What a database means that does not know the tenure: either somebody else was elected and nobody here has heard
+    /// of it yet, or it is another database.
+    async fn stranger(&self) -> TransactionError {
+        match self.confirm().await {
+            Ok(()) => TransactionError::Unknown,
+            Err(ended) => ended.into(),
         }
     }
 
@@ -375,6 +387,9 @@ mod sealed {
     /// What a fenced transaction says to a database.
     #[doc(hidden)]
     pub trait Dialect: Database {
+        /// Whether a transaction that has written keeps the keeper waiting.
+        const HOLDS_UP_THE_KEEPER: bool = false;
+
         /// Lets the keeper go first.
         fn pass(pool: &Pool<Self>) -> impl Future<Output = ()> + Send {
             let _ = pool;

@@ -41,10 +41,13 @@ async fn a_role_that_may_not_create_is_shown_the_sql_on_postgres() {
         )
         .await;
     let url = as_role(&database, "limited");
-    refused(elector(&url), &["permission denied", "CREATE TABLE IF NOT EXISTS leader_names", "grant it"]).await;
+    refused(elector(&url), &["permission denied", "CREATE TABLE IF NOT EXISTS leader_names", "grant it"])
+        .await;
     // With the tables there and the rights that the message names, it starts: it does not try to create.
     database.execute(leader::tables::POSTGRES).await;
-    database.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON leader_sessions, leader_names TO limited").await;
+    database
+        .execute("GRANT SELECT, INSERT, UPDATE, DELETE ON leader_sessions, leader_names TO limited")
+        .await;
     elector(&url).start().await.expect("started").shutdown().await.expect("shut down");
     database.execute("DROP OWNED BY limited").await;
 }
@@ -145,7 +148,8 @@ async fn a_start_that_is_dropped_leaves_no_session_behind() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         });
-        gone.await.unwrap_or_else(|_| panic!("a session of a start that was dropped is still there on {kind}"));
+        gone.await
+            .unwrap_or_else(|_| panic!("a session of a start that was dropped is still there on {kind}"));
     }
 }
 

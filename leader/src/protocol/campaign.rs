@@ -152,7 +152,11 @@ impl Campaign {
                 *standing = Standing::Releasing { session, term, from };
                 self.release_due = self.release_due.min(now);
             }
-            Standing::Lost { term, .. } if term == of => *standing = Standing::Standby { from },
+            Standing::Lost { term, .. } if term == of => {
+                *standing = Standing::Standby { from };
+                // Nothing is left to give back, which is what somebody may wait for.
+                self.effects.push(Effect::Released { name: name.clone(), term });
+            }
             _ => {}
         }
     }

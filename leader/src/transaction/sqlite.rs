@@ -7,6 +7,8 @@ use super::sealed::Dialect;
 use crate::store::sqlite::Turnstile;
 
 impl Dialect for Sqlite {
+    const HOLDS_UP_THE_KEEPER: bool = true;
+
     async fn pass(pool: &Pool<Self>) {
         Turnstile::beside(pool.connect_options().get_filename()).pass().await;
     }
@@ -17,7 +19,8 @@ impl Dialect for Sqlite {
     }
 
     async fn prepare_fence(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<()> {
-        // Somebody else began this transaction, as a deferred one maybe: a write takes the write lock.
+        // Somebody else began this transaction, as a deferred one maybe: a write takes the write lock. A look
+        // before it would fix the snapshot, and every commit of somebody else in between would be a conflict.
         sqlx::query("UPDATE leader_names SET term = term WHERE namespace = ?1 AND name = ?2 AND session_id = ?3 AND term = ?4")
             .bind(key.namespace.to_owned())
             .bind(key.name.to_owned())

@@ -14,8 +14,11 @@
 //! `path_of_replica` is `env!("CARGO_BIN_EXE_replica")` in a test target.
 
 pub mod database;
+pub mod local;
+pub mod logs;
 pub mod replica;
 pub mod servers;
+pub mod sql;
 
 mod slots;
 mod supervisor;
@@ -23,6 +26,7 @@ mod supervisor;
 pub use database::{Kind, TestDatabase};
 pub use replica::{Event, Launch, PATIENCE, Replica, first, timings};
 pub use servers::Server;
+pub use sql::Sql;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

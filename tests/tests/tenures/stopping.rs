@@ -1,0 +1,102 @@
+//! How electors stop, and how they give names back.
+
+use std::time::Duration;
+
+use leader::{Error, EventKind};
+use leader_tests::harness::eventually;
+use leader_tests::harness::local::{Events, FAST, Puppet};
+use tokio::time::{Instant, timeout};
+
+use crate::{NAME, World, scenarios};
+
+scenarios!(every world:
+    a_step_down_resolves_after_the_release,
+    a_step_down_resolves_though_the_lease_is_lost,
+    a_shutdown_that_takes_too_long_names_the_work,
+    a_dropped_elector_shuts_down,
+);
+
+async fn a_step_down_resolves_after_the_release(world: World) {
+    let led = world.lead().await;
+    let (events, mut puppet) = (Events::default(), Puppet::default());
+    let other = world.elector("second", &events).work(NAME, puppet.work());
+    let other = other.start().await.unwrap();
+    assert!(matches!(led.running.step_down("nobody").await, Err(Error::NotLeading(_))));
+    assert!(matches!(other.step_down(NAME).await, Err(Error::NotLeading(_))));
+    led.puppet.stay();
+    let mut step_down = Box::pin(led.running.step_down(NAME));
+    assert!(timeout(FAST.lease * 2, &mut step_down).await.is_err(), "resolved while the work runs");
+    assert_eq!(events.count(EventKind::Elected), 0, "{events:?}");
+    led.puppet.obey();
+    step_down.await.unwrap();
+    let resolved = Instant::now();
+    if let World::Real(database) = &world {
+        let sessions = database.sessions().await;
+        let first = sessions.iter().find(|session| session.instance == "first");
+        let name = database.names().await.remove(0);
+        assert_ne!(name.session_id.as_deref(), first.map(|first| first.id.as_str()), "not given back");
+    }
+    let next = puppet.tenure().await;
+    assert!(next.term() > led.tenure.term());
+    assert!(resolved.elapsed() < Duration::from_secs(1), "taken over after {:?}", resolved.elapsed());
+    assert_eq!(led.events.count(EventKind::Lost), 0, "{:?}", led.events);
+    other.shutdown().await.unwrap();
+}
+
+/// The lease is lost while the work winds down: there is nothing left to give back, and nothing to wait for.
+async fn a_step_down_resolves_though_the_lease_is_lost(world: World) {
+    let led = world.lead().await;
+    led.puppet.stay();
+    let mut step_down = Box::pin(led.running.step_down(NAME));
+    tokio::select! {
+        _ = &mut step_down => panic!("stepped down while the work runs"),
+        _ = led.tenure.ended() => {}
+    }
+    world.rob().await;
+    let lost = led.events.of(EventKind::Lost, &led.tenure).await;
+    assert_eq!(lost.event.reason.as_deref(), Some("while winding down"));
+    led.puppet.obey();
+    led.events.of(EventKind::SteppedDown, &led.tenure).await;
+    let told = timeout(Duration::from_secs(5), step_down).await;
+    told.expect("whoever asked it to step down waits for ever").unwrap();
+}
+
+async fn a_shutdown_that_takes_too_long_names_the_work(world: World) {
+    let led = world.lead_with(|builder| builder.shutdown_timeout(Duration::from_millis(200))).await;
+    led.puppet.stay();
+    let (events, mut puppet) = (Events::default(), Puppet::default());
+    let other = world.elector("second", &events).work(NAME, puppet.work());
+    let other = other.start().await.unwrap();
+    let begun = Instant::now();
+    let error = led.running.shutdown().await.unwrap_err();
+    assert!(begun.elapsed() >= Duration::from_millis(200));
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(error.to_string().contains("`mail`"), "{error}");
+    let Error::Shutdown { works, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(works, [leader::WorkName::new(NAME).unwrap()]);
+    // It keeps its lease all the same.
+    tokio::time::sleep(FAST.lease * 2).await;
+    assert_eq!(led.events.count(EventKind::Lost), 0, "{:?}", led.events);
+    assert_eq!(events.count(EventKind::Elected), 0, "{events:?}");
+    led.puppet.obey();
+    let end = led.events.of(EventKind::SteppedDown, &led.tenure).await;
+    assert_eq!(end.event.reason.as_deref(), Some("shutting down"));
+    puppet.tenure().await;
+    other.shutdown().await.unwrap();
+}
+
+async fn a_dropped_elector_shuts_down(world: World) {
+    let led = world.lead().await;
+    drop(led.running);
+    let end = led.events.of(EventKind::SteppedDown, &led.tenure).await;
+    assert_eq!(end.event.reason.as_deref(), Some("shutting down"));
+    led.events.wait("the stop", |seen| seen.is(EventKind::Stopped)).await;
+    if let World::Real(database) = &world {
+        eventually("no session", Duration::from_secs(1), async || {
+            database.sessions().await.is_empty().then_some(())
+        })
+        .await;
+    }
+}
