@@ -80,7 +80,7 @@ pub struct Builder {
 
 impl Builder {
     /// The database that carries the leases: a URL, or a pool or connect options of sqlx. Every replica must use the
-    /// same one.
+    /// same one. A SQLite file is turned to WAL mode.
     pub fn database(mut self, database: impl Into<Database>) -> Self {
         self.database = Some(database.into());
         self

@@ -16,6 +16,7 @@ use crate::clock::{Clock, Moment};
 use crate::error::Error;
 use crate::event::{EventKind, Reporter};
 use crate::name::{Namespace, WorkName};
+use crate::protocol::Ending;
 use crate::protocol::{
     Attempt, Campaign, Effect, Failure, Hold, Next, Reply, Request, Session, SessionId, Standing, Term,
 };
@@ -24,7 +25,7 @@ use crate::run::{Launch, launch};
 use crate::state::States;
 use crate::status::{Role, Status, WorkStatus};
 use crate::store::{Cause, Store, StoreError};
-use crate::tenure::{Ending, Founding, Tenure, Trust};
+use crate::tenure::{Founding, Tenure, Trust};
 use crate::timings::Timings;
 use crate::watchdog::Watchdog;
 
@@ -253,7 +254,7 @@ pub(crate) struct Crew {
 /// What a crew has on its hands.
 #[derive(Default)]
 pub(crate) struct Duties {
-    running: HashMap<WorkName, Running>,
+    running: HashMap<WorkName, Incumbent>,
     trust: Option<(SessionId, Arc<Trust>)>,
     step_downs: Vec<(Hold, oneshot::Sender<Result<(), Error>>)>,
     confirms: Vec<(Moment, oneshot::Sender<()>)>,
@@ -262,7 +263,7 @@ pub(crate) struct Duties {
     changed: bool,
 }
 
-struct Running {
+struct Incumbent {
     tenure: Tenure,
     since: SystemTime,
 }
@@ -366,7 +367,7 @@ impl Crew {
         });
         tracing::info!(%name, %term, trace_id = tenure.trace_id(), "elected");
         self.reporter.report(&tenure.event(EventKind::Elected));
-        let running = Running { tenure: tenure.clone(), since: SystemTime::now() };
+        let running = Incumbent { tenure: tenure.clone(), since: SystemTime::now() };
         self.duties.running.insert(name, running);
         self.duties.changed = true;
         launch(

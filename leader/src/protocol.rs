@@ -85,6 +85,31 @@ impl fmt::Display for Term {
     }
 }
 
+/// Why a tenure is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Ending {
+    /// The replica shuts down. The lease is kept until the work has returned.
+    ShuttingDown,
+    /// The lease could not be renewed in time, or the database says that it is gone. The process ends if the work still
+    /// runs after the grace.
+    LeaseLost,
+    /// The replica gives this name back. The lease is kept until the work has returned.
+    SteppedDown,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ShuttingDown => "shutting down",
+            Self::LeaseLost => "lease lost",
+            Self::SteppedDown => "stepped down",
+        })
+    }
+}
+
+impl std::error::Error for Ending {}
+
 /// What a session holds, small enough to come with every renewal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {

@@ -8,6 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 use std::task::{Context, Poll};
 
@@ -17,9 +18,10 @@ use tracing::Instrument as _;
 
 use crate::event::{Event, EventKind, Reporter};
 use crate::keeper::Command;
+use crate::protocol::Ending;
 use crate::registry::Enlisted;
 use crate::state::States;
-use crate::tenure::{Ending, Tenure, is_ending};
+use crate::tenure::{Tenure, is_ending};
 use crate::watchdog::Watched;
 use crate::work::{BoxError, OnEnd};
 
@@ -37,11 +39,26 @@ pub(crate) struct Launch {
 struct Presence {
     tenure: Tenure,
     keeper: mpsc::UnboundedSender<Command>,
+    reporter: Arc<Reporter>,
+    span: tracing::Span,
+    /// Whether the end of the tenure was told.
+    told: AtomicBool,
     _watched: Watched,
+}
+
+impl Presence {
+    fn tell(&self, ending: Option<Ending>, outcome: &Outcome) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            let _entered = self.span.enter();
+            self.reporter.report(&judge(&self.tenure, ending, outcome));
+        }
+    }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
+        // Whoever should have told was dropped, which only the end of a runtime does.
+        self.tell(self.tenure.ending(), &Outcome::Dropped);
         // Clones of the tenure may live on; they must not look like a live one.
         self.tenure.end(Ending::SteppedDown);
         let _ =
@@ -60,7 +77,14 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
         term = %tenure.term(),
         trace_id = tenure.trace_id()
     );
-    let presence = Arc::new(Presence { tenure: tenure.clone(), keeper, _watched: watched });
+    let presence = Arc::new(Presence {
+        tenure: tenure.clone(),
+        keeper,
+        reporter,
+        span: span.clone(),
+        told: AtomicBool::new(false),
+        _watched: watched,
+    });
     // A task of its own: a panic that nothing else catches ends there, and its handle says so.
     let task = runtime.spawn({
         let presence = Arc::clone(&presence);
@@ -82,9 +106,7 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
         };
         let ending = tenure.ending();
         tenure.end_tasks().await;
-        let event = judge(&tenure, ending, &outcome);
-        reporter.report(&event);
-        drop(presence);
+        presence.tell(ending, &outcome);
     };
     runtime.spawn(supervise.instrument(span));
 }

@@ -17,7 +17,7 @@ use crate::clock::{Clock, Moment};
 use crate::event::{Event, EventKind, Reporter};
 use crate::keeper::Command;
 use crate::name::{Namespace, WorkName};
-use crate::protocol::{SessionId, Term};
+use crate::protocol::{Ending, SessionId, Term};
 use crate::timings::Timings;
 use crate::work::BoxError;
 
@@ -331,31 +331,6 @@ impl fmt::Debug for Tenure {
             .finish()
     }
 }
-
-/// Why a tenure is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Ending {
-    /// The replica shuts down. The lease is kept until the work has returned.
-    ShuttingDown,
-    /// The lease could not be renewed in time, or the database says that it is gone. The process ends if the work still
-    /// runs after the grace.
-    LeaseLost,
-    /// The replica gives this name back. The lease is kept until the work has returned.
-    SteppedDown,
-}
-
-impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ShuttingDown => "shutting down",
-            Self::LeaseLost => "lease lost",
-            Self::SteppedDown => "stepped down",
-        })
-    }
-}
-
-impl StdError for Ending {}
 
 impl Ending {
     /// An error of the work's own that came with the ending: it is logged as an error, where the ending alone is not.

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 pub use crate::clock::{Clock, Moment};
 pub use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Vacancy};
-pub use crate::store::memory::{Fault, Fence, Memory, Operation};
+pub use crate::store::memory::{Delivery, Fence, Memory, Operation};
 pub use crate::store::{AnyStore, Companion, Store, StoreError};
 
 use crate::database::Database;
@@ -15,9 +15,10 @@ use crate::error::Error;
 use crate::event::Reporter;
 use crate::keeper::Command;
 use crate::name::{Namespace, WorkName};
+use crate::protocol::Ending;
 use crate::protocol::Term;
 use crate::store::Scope;
-use crate::tenure::{Ending, Founding, Tenure, Trust};
+use crate::tenure::{Founding, Tenure, Trust};
 use crate::timings::Timings;
 
 /// A tenure that no database knows of, to call a work as the ordinary function it is.

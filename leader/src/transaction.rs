@@ -20,7 +20,8 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Connection, Database, Pool};
 use sqlx_core::transaction::TransactionManager;
 
-use crate::tenure::{Ended, Ending, Tenure};
+use crate::protocol::Ending;
+use crate::tenure::{Ended, Tenure};
 
 /// A database that carries fenced transactions: PostgreSQL, MySQL/MariaDB and SQLite, each behind its feature.
 pub trait Fenced: Database + sealed::Dialect {}
@@ -303,7 +304,8 @@ impl Tenure {
     /// Call it before any savepoint: rolling a savepoint back releases the locks taken since, this one too. Commit is
     /// yours as well: [`check`](Self::check) just before it, so that a tenure that is over is not heard of from the
     /// database first. On SQLite it takes the write lock, and so a tenure that is over and not heard of yet is refused with
-    /// [`TransactionError::Unknown`]: nobody can ask beside that lock.
+    /// [`TransactionError::Unknown`]: nobody can ask beside that lock. On MySQL and MariaDB it leaves the
+    /// bound on idle transactions on the connection, as nothing tells it of the transaction's end.
     ///
     /// # Errors
     ///

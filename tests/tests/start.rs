@@ -86,6 +86,9 @@ async fn without_migration_missing_tables_are_shown_as_sql() {
             Kind::Sqlite => leader::tables::SQLITE,
         };
         database.execute(tables).await;
+        if kind == Kind::Postgres {
+            database.execute("GRANT ALL ON leader_sessions, leader_names TO PUBLIC").await;
+        }
         let running = elector(&database.url).migrate(false).start().await.expect("started");
         running.shutdown().await.expect("shut down");
     }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::name::WorkName;
+use crate::protocol::Ending;
 use crate::protocol::messages::{Attempt, Effect, Loss, Next, Request, Standing};
 use crate::protocol::{Digest, Hold, Session, SessionId, Term};
-use crate::tenure::Ending;
 use crate::timings::Timings;
 
 /// How soon a standby looks again at a name that it could not have although nobody alive holds it: another standby was

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::clock::Moment;
 use crate::name::WorkName;
+use crate::protocol::Ending;
 use crate::protocol::{Digest, Hold, Scan, SessionId, Term};
-use crate::tenure::Ending;
 
 /// Where a replica stands with one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::clock::Moment;
 use crate::name::WorkName;
-use crate::tenure::Ending;
+use crate::protocol::Ending;
 use crate::timings::Timings;
 
 const REPLICAS: usize = 3;

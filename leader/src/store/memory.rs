@@ -23,7 +23,7 @@ pub struct Memory(Arc<Server>);
 struct Server {
     clock: Clock,
     tables: Mutex<Tables>,
-    faults: Mutex<Box<dyn FnMut(Operation) -> Fault + Send>>,
+    deliveries: Mutex<Box<dyn FnMut(Operation) -> Delivery + Send>>,
     /// How often names were given back.
     freed: watch::Sender<u64>,
 }
@@ -67,18 +67,18 @@ pub enum Operation {
 
 /// What becomes of a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fault {
+pub enum Delivery {
     /// It is answered.
     #[default]
-    None,
+    Answered,
     /// It never arrives, and no answer ever comes.
-    LoseRequest,
+    RequestLost,
     /// It is done, and the answer never comes.
-    LoseAnswer,
+    AnswerLost,
     /// It is done and answered, this much later.
-    Delay(Duration),
+    Delayed(Duration),
     /// The connection is refused.
-    Refuse,
+    Refused,
 }
 
 impl Memory {
@@ -87,14 +87,14 @@ impl Memory {
         Self(Arc::new(Server {
             clock,
             tables: Mutex::default(),
-            faults: Mutex::new(Box::new(|_| Fault::None)),
+            deliveries: Mutex::new(Box::new(|_| Delivery::Answered)),
             freed: watch::Sender::new(0),
         }))
     }
 
     /// Decides from now on what becomes of each statement.
-    pub fn on_statement(&self, decide: impl FnMut(Operation) -> Fault + Send + 'static) {
-        *self.0.faults.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(decide);
+    pub fn on_statement(&self, decide: impl FnMut(Operation) -> Delivery + Send + 'static) {
+        *self.0.deliveries.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(decide);
     }
 
     /// How many statements have arrived.
@@ -185,14 +185,14 @@ impl MemoryStore {
         /// Half a round trip.
         const LATENCY: Duration = Duration::from_micros(500);
 
-        let fault = {
-            let mut decide = self.database.0.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let delivery = {
+            let mut decide = self.database.0.deliveries.lock().unwrap_or_else(PoisonError::into_inner);
             decide(operation)
         };
         tokio::time::sleep(LATENCY).await;
-        match fault {
-            Fault::LoseRequest => std::future::pending().await,
-            Fault::Refuse => return Err(StoreError::new(Cause::Broken, "connection refused")),
+        match delivery {
+            Delivery::RequestLost => std::future::pending().await,
+            Delivery::Refused => return Err(StoreError::new(Cause::Broken, "connection refused")),
             _ => {}
         }
         let answer = {
@@ -200,9 +200,9 @@ impl MemoryStore {
             tables.statements += 1;
             work(&mut tables, self.database.0.clock.now())
         };
-        match fault {
-            Fault::LoseAnswer => std::future::pending().await,
-            Fault::Delay(delay) => tokio::time::sleep(delay).await,
+        match delivery {
+            Delivery::AnswerLost => std::future::pending().await,
+            Delivery::Delayed(delay) => tokio::time::sleep(delay).await,
             _ => {}
         }
         tokio::time::sleep(LATENCY).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, MySqlConnection, Row, raw_sql};
+use tokio::time::Instant;
 
 use super::{Cause, Scope, Store, StoreError, hex, left};
 use crate::name::WorkName;
@@ -24,6 +25,8 @@ pub(crate) struct MySql {
     options: MySqlConnectOptions,
     scope: Scope,
     connection: Option<MySqlConnection>,
+    /// When a standby looks again, whatever its keeper does in between.
+    next_look: Option<Instant>,
 }
 
 /// One message's answer: the rows it changed by its statements, and every row it selected.
@@ -34,7 +37,7 @@ struct Answer {
 
 impl MySql {
     pub(crate) fn new(options: MySqlConnectOptions, scope: Scope) -> Self {
-        Self { options: options.disable_statement_logging(), scope, connection: None }
+        Self { options: options.disable_statement_logging(), scope, connection: None, next_look: None }
     }
 
     fn namespace(&self) -> String {
@@ -47,10 +50,17 @@ impl MySql {
         } else {
             let mut connection = MySqlConnection::connect_with(&self.options).await.map_err(failed)?;
             // The server's defaults are not ours: REPEATABLE READ, lock waits of 50 s and of a day, and an
-            // `autocommit=0` under which no renewal would ever be committed.
-            let settings = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
-                 SET SESSION autocommit = 1, innodb_lock_wait_timeout = 2, lock_wait_timeout = 2";
-            send(&mut connection, settings).await?;
+            // `autocommit=0` under which no renewal would ever be committed. A statement that is given up ends at the
+            // server too, where the server can do that: MariaDB for all of them, MySQL for reads.
+            let settings = format!(
+                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+                 SET SESSION autocommit = 1, innodb_lock_wait_timeout = 2, lock_wait_timeout = 2 \
+                 /*M!100600 , max_statement_time = {}, idle_transaction_timeout = 10 */ \
+                 /*!80000 , max_execution_time = {} */",
+                self.scope.attempt.as_secs_f64(),
+                self.scope.attempt.as_millis(),
+            );
+            send(&mut connection, &settings).await?;
             self.connection.insert(connection)
         };
         send(connection, message).await
@@ -271,7 +281,9 @@ impl Store for MySql {
     }
 
     async fn changed(&mut self) {
-        tokio::time::sleep(LOOK).await;
+        let due = *self.next_look.get_or_insert_with(|| Instant::now() + LOOK);
+        tokio::time::sleep_until(due).await;
+        self.next_look = None;
     }
 }
 
@@ -341,7 +353,7 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
         Some(1205 | 1213 | 1020) => Cause::Transient,
         Some(1146) => Cause::NoTables,
         Some(1142 | 1044 | 1227) => Cause::Refused(format!(
-            "let the user create tables, or run this SQL as one that may, and grant it SELECT, INSERT, UPDATE and DELETE:\n{TABLES}"
+            "grant the user SELECT, INSERT, UPDATE and DELETE on both tables; if they are missing, let it create them or run this SQL:\n{TABLES}"
         )),
         Some(1290 | 1792 | 1836) => {
             Cause::Refused("the server is read-only; give the address of the primary".to_owned())

@@ -408,7 +408,7 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
         Some("40001" | "40P01" | "55P03") => Cause::Transient,
         Some("42P01") => Cause::NoTables,
         Some("42501") => Cause::Refused(format!(
-            "let the role create tables, or run this SQL as one that may, and grant it SELECT, INSERT, UPDATE and DELETE:\n{TABLES}"
+            "grant the role SELECT, INSERT, UPDATE and DELETE on both tables; if they are missing, let it create them or run this SQL:\n{TABLES}"
         )),
         Some("25006") => Cause::Refused(READ_ONLY.to_owned()),
         _ => Cause::Broken,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::{Campaign, LOOK_AGAIN, Plan, Tables};
 use crate::clock::Moment;
 use crate::name::WorkName;
+use crate::protocol::Ending;
 use crate::protocol::messages::{Attempt, Effect, Failure, Loss, Reply, Request, Standing};
 use crate::protocol::{Hold, Holder, Session, SessionId, Term};
-use crate::tenure::Ending;
 
 impl Campaign {
     /// The answer to an attempt, or its failure. An answer that came after the attempt was given up changes nothing
