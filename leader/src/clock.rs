@@ -71,7 +71,8 @@ impl Clock {
         Self::injected(move || Moment(origin.elapsed()))
     }
 
-    pub(crate) fn now(&self) -> Moment {
+    /// The present moment.
+    pub fn now(&self) -> Moment {
         match &self.0 {
             Source::Machine => since_boot(),
             Source::Injected(now) => now(),

@@ -41,7 +41,7 @@ async fn a_role_that_may_not_create_is_shown_the_sql_on_postgres() {
         )
         .await;
     let url = as_role(&database, "limited");
-    refused(elector(&url), &["permission denied", "CREATE TABLE IF NOT EXISTS leader_names", "grant it"])
+    refused(elector(&url), &["permission denied", "CREATE TABLE IF NOT EXISTS leader_names", "grant the"])
         .await;
     // With the tables there and the rights that the message names, it starts: it does not try to create.
     database.execute(leader::tables::POSTGRES).await;
@@ -65,7 +65,7 @@ async fn a_user_that_may_not_create_is_shown_the_sql_on_mysql() {
         ))
         .await;
     let url = as_role(&database, "limited");
-    refused(elector(&url), &["denied", "CREATE TABLE IF NOT EXISTS leader_names", "grant it"]).await;
+    refused(elector(&url), &["denied", "CREATE TABLE IF NOT EXISTS leader_names", "grant the"]).await;
     database.execute(leader::tables::MYSQL).await;
     for table in ["leader_sessions", "leader_names"] {
         let grant = format!("GRANT SELECT, INSERT, UPDATE, DELETE ON `{name}`.{table} TO limited@'%'");

@@ -1,0 +1,209 @@
+//! Electors on the database in memory under paused time, with messages that are lost or late: what would take minutes and
+//! luck on a real server.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leader::test_util::{Clock, Delivery, Memory, Operation};
+use leader::{Elector, Ended, Ending, Event, EventKind, Running, Tenure, Timings};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+/// An elector with one work, and what it tells.
+struct Replica {
+    running: Running,
+    events: Arc<Mutex<Vec<(Instant, Event)>>>,
+    tenures: watch::Receiver<Option<Tenure>>,
+}
+
+impl Replica {
+    async fn start(memory: &Memory, names: usize) -> Self {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let (sender, tenures) = watch::channel(None);
+        let sender = Arc::new(sender);
+        let mut builder = Elector::builder().without_annotated().database(memory).on_event({
+            let events = Arc::clone(&events);
+            move |event| events.lock().expect("not poisoned").push((Instant::now(), event.clone()))
+        });
+        for number in 0..names {
+            let sender = Arc::clone(&sender);
+            builder = builder.work(format!("work-{number}"), move |tenure: Tenure| {
+                sender.send_replace(Some(tenure.clone()));
+                async move {
+                    tenure.ended().await;
+                }
+            });
+        }
+        Self { running: builder.start().await.expect("started"), events, tenures }
+    }
+
+    /// The next tenure that begins.
+    async fn tenure(&mut self) -> Tenure {
+        self.tenures.changed().await.expect("the elector lives");
+        self.tenures.borrow_and_update().clone().expect("a tenure")
+    }
+
+    fn count(&self, kind: EventKind) -> usize {
+        let events = self.events.lock().expect("not poisoned");
+        events.iter().filter(|(_, event)| event.kind == kind).count()
+    }
+}
+
+fn memory() -> Memory {
+    Memory::new(Clock::tokio())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_missed_renewal_is_no_outage() {
+    let memory = memory();
+    let mut replica = Replica::start(&memory, 1).await;
+    let tenure = replica.tenure().await;
+    let renewals = AtomicU64::new(0);
+    memory.on_statement(move |operation| match operation {
+        Operation::Renew if renewals.fetch_add(1, Ordering::Relaxed) % 2 == 0 => Delivery::Refused,
+        _ => Delivery::Answered,
+    });
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(tenure.ending(), None);
+    assert!(replica.running.healthy());
+    assert_eq!(replica.count(EventKind::Lost), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_lost_at_the_deadline_and_not_before() {
+    for delivery in [Delivery::RequestLost, Delivery::AnswerLost, Delivery::Refused] {
+        let memory = memory();
+        let mut replica = Replica::start(&memory, 1).await;
+        let tenure = replica.tenure().await;
+        let last_good = Arc::new(Mutex::new(Instant::now()));
+        let failing = Arc::new(AtomicBool::new(false));
+        memory.on_statement({
+            let (last_good, failing) = (Arc::clone(&last_good), Arc::clone(&failing));
+            move |operation| {
+                if operation != Operation::Renew {
+                    return Delivery::Answered;
+                }
+                if failing.load(Ordering::Relaxed) {
+                    return delivery;
+                }
+                *last_good.lock().expect("not poisoned") = Instant::now();
+                Delivery::Answered
+            }
+        });
+        sleep(Duration::from_secs(7)).await;
+        failing.store(true, Ordering::Relaxed);
+        assert_eq!(tenure.ended().await, Ending::LeaseLost);
+        let since = last_good.lock().expect("not poisoned").elapsed();
+        let deadline = Timings::default().deadline;
+        assert!(since >= deadline && since < deadline + Duration::from_millis(50), "{delivery:?}: {since:?}");
+        // It never gives up: once the database answers, the name is led again.
+        failing.store(false, Ordering::Relaxed);
+        let again = timeout(Duration::from_secs(60), replica.tenure()).await.expect("elected again");
+        assert!(again.term() > tenure.term());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_answered_after_a_minute_is_too_late() {
+    let memory = memory();
+    let mut replica = Replica::start(&memory, 1).await;
+    let tenure = replica.tenure().await;
+    memory.on_statement(|operation| match operation {
+        Operation::Renew => Delivery::Delayed(Duration::from_mins(1)),
+        _ => Delivery::Answered,
+    });
+    let begun = Instant::now();
+    assert_eq!(tenure.ended().await, Ending::LeaseLost);
+    assert!(begun.elapsed() <= Timings::default().deadline + Duration::from_millis(50));
+}
+
+/// I7: the database made it ours and nobody heard. It is given back and won anew, under another term.
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_answer_was_lost_starts_no_work() {
+    let memory = memory();
+    let claims = Arc::new(AtomicUsize::new(0));
+    memory.on_statement({
+        let claims = Arc::clone(&claims);
+        move |operation| match operation {
+            Operation::Claim if claims.fetch_add(1, Ordering::Relaxed) == 0 => Delivery::AnswerLost,
+            _ => Delivery::Answered,
+        }
+    });
+    let mut replica = Replica::start(&memory, 1).await;
+    sleep(Duration::from_millis(100)).await;
+    let (_, lost_term) = memory.leader("default", "work-0").expect("the database knows of the claim");
+    assert_eq!(replica.count(EventKind::Elected), 0);
+    let tenure = timeout(Duration::from_secs(30), replica.tenure()).await.expect("elected");
+    assert!(tenure.term() > lost_term);
+    assert_eq!(claims.load(Ordering::Relaxed), 2);
+    assert_eq!(replica.count(EventKind::Elected), 1);
+}
+
+/// A release that was lost is found out and sent again, and another replica takes over.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_was_lost_is_sent_again() {
+    for delivery in [Delivery::RequestLost, Delivery::AnswerLost, Delivery::Refused] {
+        let memory = memory();
+        let mut first = Replica::start(&memory, 1).await;
+        let tenure = first.tenure().await;
+        let mut second = Replica::start(&memory, 1).await;
+        let releases = AtomicUsize::new(0);
+        memory.on_statement(move |operation| match operation {
+            Operation::Release if releases.fetch_add(1, Ordering::Relaxed) == 0 => delivery,
+            _ => Delivery::Answered,
+        });
+        first.running.step_down("work-0").await.expect("stepped down");
+        let next = timeout(Duration::from_secs(20), second.tenure()).await.expect("elected");
+        assert!(next.term() > tenure.term());
+        assert_eq!(first.count(EventKind::SteppedDown), 1);
+        assert_eq!(first.count(EventKind::Lost), 0, "{delivery:?} is not a loss");
+    }
+}
+
+/// Whoever asks hears it, before anybody had the time to say it.
+#[tokio::test(start_paused = true)]
+async fn who_wakes_up_late_is_refused_at_once() {
+    let jump = Arc::new(AtomicU64::new(0));
+    let tokio_clock = Clock::tokio();
+    let clock = Clock::injected({
+        let jump = Arc::clone(&jump);
+        move || tokio_clock.now() + Duration::from_millis(jump.load(Ordering::Relaxed))
+    });
+    let memory = Memory::new(clock);
+    let mut replica = Replica::start(&memory, 1).await;
+    let tenure = replica.tenure().await;
+    tenure.check().expect("it leads");
+    // A lid that was closed for 12 s: past the deadline, and the keeper had no turn yet.
+    jump.store(12_000, Ordering::Relaxed);
+    let ended: Ended = tenure.check().expect_err("it does not know whether it leads");
+    assert_eq!(ended.ending(), Ending::LeaseLost);
+    assert_eq!(replica.count(EventKind::Lost), 1);
+    let again = timeout(Duration::from_secs(30), replica.tenure()).await.expect("elected again");
+    assert!(again.term() > tenure.term());
+}
+
+/// Promise 5, in statements.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_names_cost_no_more_statements_than_one() {
+    let mut per_minute = Vec::new();
+    for names in [1, 1_000] {
+        let memory = memory();
+        let leader = Replica::start(&memory, names).await;
+        let standby = Replica::start(&memory, names).await;
+        timeout(Duration::from_secs(60), async {
+            while leader.count(EventKind::Elected) < names {
+                sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+        .expect("all elected");
+        let before = memory.statements();
+        sleep(Duration::from_mins(1)).await;
+        per_minute.push(memory.statements() - before);
+        assert_eq!(standby.count(EventKind::Elected), 0);
+    }
+    // Two renewals every 2 s, and a look every 5 to 6 s.
+    assert!((68..=74).contains(&per_minute[0]), "{per_minute:?}");
+    assert!(per_minute[1] <= per_minute[0] + 2, "{per_minute:?}");
+}
