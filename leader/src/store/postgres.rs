@@ -323,12 +323,15 @@ async fn hear(
     /// Behind a pooler in transaction mode LISTEN is answered and never delivers.
     const TEST: Duration = Duration::from_secs(1);
 
-    let pool = PgPoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
+    let pool = PgPoolOptions::new().max_connections(2).connect_with(options.clone()).await?;
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.ignore_pool_close_event(true);
     listener.eager_reconnect(false);
     listener.listen(channel).await?;
-    raw_sql(AssertSqlSafe(format!("SELECT pg_notify('{channel}', '')"))).execute(&mut listener).await?;
+    // From another connection: a pooler delivers what a client says to itself while it is being served.
+    let mut other = pool.acquire().await?;
+    raw_sql(AssertSqlSafe(format!("SELECT pg_notify('{channel}', '')"))).execute(&mut *other).await?;
+    other.close().await?;
     match tokio::time::timeout(TEST, listener.try_recv()).await {
         Ok(Ok(Some(_))) => {}
         Ok(Ok(None)) => return Err(sqlx::Error::PoolClosed),
