@@ -120,7 +120,7 @@ impl Store for Postgres {
                     ),
                 ));
             }
-            self.run(&format!("SELECT pg_advisory_xact_lock({CREATE_LOCK}); {TABLES}")).await?;
+            self.run(&format!("SET LOCAL client_min_messages = warning; SELECT pg_advisory_xact_lock({CREATE_LOCK}); {TABLES}")).await?;
         }
         Ok(())
     }
@@ -320,23 +320,34 @@ async fn hear(
     said: &mut bool,
     pause: &mut Duration,
 ) -> Result<(), sqlx::Error> {
-    /// Behind a pooler in transaction mode LISTEN is answered and never delivers.
     const TEST: Duration = Duration::from_secs(1);
 
     let pool = PgPoolOptions::new().max_connections(2).connect_with(options.clone()).await?;
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.ignore_pool_close_event(true);
     listener.eager_reconnect(false);
-    listener.listen(channel).await?;
-    // From another connection: a pooler delivers what a client says to itself while it is being served.
     let mut other = pool.acquire().await?;
-    raw_sql(AssertSqlSafe(format!("SELECT pg_notify('{channel}', '')"))).execute(&mut *other).await?;
-    other.close().await?;
-    match tokio::time::timeout(TEST, listener.try_recv()).await {
-        Ok(Ok(Some(_))) => {}
-        Ok(Ok(None)) => return Err(sqlx::Error::PoolClosed),
-        Ok(Err(error)) => return Err(error),
-        Err(_) => return Ok(()),
+    // Behind a pooler in transaction mode LISTEN is answered and never delivers. Worse, it stays on a connection of the
+    // server that serves others next, and who did not listen is confused by what it hears. Two clients that are served by
+    // one backend give such a pooler away before anything was said.
+    if backend(&mut listener).await? == backend(&mut *other).await? {
+        return Ok(());
+    }
+    listener.listen(channel).await?;
+    // From the other connection: a pooler delivers what a client says to itself while it is being served.
+    let said_so =
+        raw_sql(AssertSqlSafe(format!("SELECT pg_notify('{channel}', '')"))).execute(&mut *other).await;
+    drop(other.detach());
+    let heard = tokio::time::timeout(TEST, listener.try_recv()).await;
+    match (said_so, heard) {
+        (Ok(_), Ok(Ok(Some(_)))) => {}
+        (Ok(_), Ok(Ok(None))) => return Err(sqlx::Error::PoolClosed),
+        (Ok(_), Ok(Err(error))) => return Err(error),
+        (Err(_), _) | (_, Err(_)) => {
+            // A pooler after all.
+            listener.unlisten_all().await?;
+            return Ok(());
+        }
     }
     if std::mem::replace(said, false) {
         tracing::info!("listening for releases again");
@@ -348,6 +359,13 @@ async fn hear(
         notified.notify_one();
     }
     Err(sqlx::Error::PoolClosed)
+}
+
+/// The process of the server that serves a connection now.
+async fn backend<'c>(
+    connection: impl sqlx::Executor<'c, Database = sqlx::Postgres>,
+) -> Result<i32, sqlx::Error> {
+    raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }
 
 /// A channel per namespace, by FNV-1a: equal names mean equal channels, and a collision only wakes somebody in vain.
