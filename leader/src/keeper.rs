@@ -110,10 +110,16 @@ impl<S: Store> Keeper<S> {
 
     async fn drive(&mut self, campaign: &mut Campaign) {
         loop {
+            // All that has been said by now first: a thousand works that end at once are given back at once.
+            while let Ok(command) = self.commands.try_recv() {
+                self.crew.obey(command, campaign);
+            }
             self.crew.apply(campaign);
+            self.crew.publish_changes(campaign);
             match campaign.next(self.crew.clock.now()) {
                 Next::Done => {
                     self.crew.apply(campaign);
+                    self.crew.publish_changes(campaign);
                     return;
                 }
                 Next::Send(attempt) => {
@@ -145,6 +151,9 @@ impl<S: Store> Keeper<S> {
                     Some(command) = self.commands.recv() => {
                         self.crew.obey(command, campaign);
                         self.crew.apply(campaign);
+                        if self.commands.is_empty() {
+                            self.crew.publish_changes(campaign);
+                        }
                     }
                 }
             }
@@ -332,6 +341,9 @@ impl Crew {
                 ),
             }
         }
+    }
+
+    fn publish_changes(&mut self, campaign: &Campaign) {
         if std::mem::take(&mut self.duties.changed) {
             self.publish(campaign);
         }
