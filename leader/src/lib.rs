@@ -197,7 +197,7 @@ pub use protocol::{Ending, Term};
 pub use registry::{Fault, Place};
 pub use running::Running;
 pub use state::State;
-pub use status::{Role, Status, WorkStatus};
+pub use status::{Holder, Lease, Role, Status, WorkStatus, status};
 pub use tenure::{Ended, Failed, Tenure};
 pub use timings::{Timings, TimingsError};
 pub use transaction::{Fenced, Transaction, TransactionError};

@@ -1,10 +1,95 @@
-//! What a replica leads.
+//! What a replica leads, and who leads what.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use sqlx::Pool;
 
 use crate::name::WorkName;
 use crate::protocol::Term;
+use crate::transaction::Fenced;
+
+/// Who leads what, on all replicas, by the tables of a database: every name of every namespace, sorted.
+///
+/// It only reads, and can be asked by anybody who may read the tables. The answer is as old as its way here.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")] mod example {
+/// async fn print(pool: &sqlx::SqlitePool) -> sqlx::Result<()> {
+///     for lease in leader::status(pool).await? {
+///         match lease.holder {
+///             Some(holder) => println!("{} is led by {} under term {}", lease.name, holder.instance, lease.term),
+///             None => println!("nobody leads {}", lease.name),
+///         }
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// What the database says, for one that has no tables of `leader` among other things.
+pub async fn status<DB: Fenced>(pool: &Pool<DB>) -> sqlx::Result<Vec<Lease>> {
+    DB::leases(pool).await
+}
+
+/// A name and who holds it, by the tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lease {
+    /// The deployment that the name belongs to.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The term of the last claim, or 0 if there was none.
+    pub term: Term,
+    /// When that was, by the database's clock.
+    pub elected_at: Option<SystemTime>,
+    /// The session that holds it, if that has a row.
+    pub holder: Option<Holder>,
+}
+
+/// The session that holds a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The replica.
+    pub instance: String,
+    /// The id of its session.
+    pub session: String,
+    /// How long until it expires unless it is renewed. Nothing left: it has expired, and no standby has reaped it yet.
+    pub expires_in: Duration,
+}
+
+/// Reads a lease from a row of seven columns: namespace, name, term, `elected_at_ms`, session, instance, remaining ms.
+/// Some databases have names in another form than text.
+macro_rules! lease {
+    ($row:ident) => {
+        lease!($row, |text: String| text)
+    };
+    ($row:ident, $text:expr) => {{
+        let millis =
+            |millis: i64| std::time::Duration::from_millis(u64::try_from(millis).unwrap_or_default());
+        let session: Option<String> = $row.try_get(4)?;
+        let instance: Option<String> = $row.try_get(5)?;
+        let left: Option<i64> = $row.try_get(6)?;
+        let elected_at: Option<i64> = $row.try_get(3)?;
+        Ok($crate::status::Lease {
+            namespace: $text($row.try_get(0)?),
+            name: $text($row.try_get(1)?),
+            term: $crate::protocol::Term::new($row.try_get(2)?),
+            elected_at: elected_at.map(|at| std::time::SystemTime::UNIX_EPOCH + millis(at)),
+            holder: session.zip(instance).map(|(session, instance)| $crate::status::Holder {
+                instance,
+                session,
+                expires_in: left.map(millis).unwrap_or_default(),
+            }),
+        })
+    }};
+}
+#[allow(unused_imports, reason = "each database's file uses it")]
+pub(crate) use lease;
 
 /// What a replica leads, as its elector sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -386,6 +386,8 @@ mod sealed {
     use super::{Database, Future, Key, Pool};
     use sqlx::SqlStr;
 
+    use crate::status::Lease;
+
     /// What a fenced transaction says to a database.
     #[doc(hidden)]
     pub trait Dialect: Database {
@@ -424,6 +426,9 @@ mod sealed {
             let _ = connection;
             async { Ok(()) }
         }
+
+        /// Every name and who holds it.
+        fn leases(pool: &Pool<Self>) -> impl Future<Output = sqlx::Result<Vec<Lease>>> + Send;
 
         /// The transaction must be run again.
         fn is_conflict(error: &sqlx::Error) -> bool;

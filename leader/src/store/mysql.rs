@@ -16,7 +16,7 @@ use crate::tables::MYSQL as TABLES;
 
 /// UTC, whatever the session's zone and whatever daylight saving does to it. It stands still from the start of the
 /// statement, which errs to the safe side: a renewal that waited for a lock pushes the expiry less far.
-const NOW: &str = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000)";
+pub(crate) const NOW: &str = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000)";
 
 /// How often a standby looks: nothing wakes it.
 const LOOK: Duration = Duration::from_millis(250);

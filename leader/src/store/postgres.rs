@@ -19,7 +19,7 @@ use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
 use crate::tables::POSTGRES as TABLES;
 
 /// The present, which `now()` is not: it stands still inside a transaction.
-const NOW: &str = "(extract(epoch FROM clock_timestamp())*1000)::bigint";
+pub(crate) const NOW: &str = "(extract(epoch FROM clock_timestamp())*1000)::bigint";
 
 /// `CREATE TABLE IF NOT EXISTS` from 20 clients at once fails for most of them; one at a time, it does not.
 const CREATE_LOCK: i64 = 0x6c65_6164_6572; // "leader"

@@ -68,6 +68,12 @@ const CLAIM: &str = concat!(
 const RELEASE: &str = "UPDATE leader_names SET session_id = NULL WHERE namespace = ?1 AND session_id = ?3 \
      AND (name, term) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2))";
 const ENSURE: &str = "INSERT INTO leader_names (namespace, name) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING";
+/// Every name and who holds it, for people.
+pub(crate) const LEASES: &str = concat!(
+    "SELECT n.namespace, n.name, n.term, n.elected_at_ms, s.id, s.instance, s.expires_at_ms - ",
+    now!(),
+    " FROM leader_names n LEFT JOIN leader_sessions s ON s.id = n.session_id ORDER BY n.namespace, n.name"
+);
 const CLOSE: &str = "DELETE FROM leader_sessions WHERE id = ?1";
 
 /// How often a standby looks whether the file has changed; a look costs microseconds.

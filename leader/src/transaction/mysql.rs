@@ -1,11 +1,12 @@
 //! Fences on MySQL and MariaDB.
 
 use sqlx::mysql::MySqlDatabaseError;
-use sqlx::{AssertSqlSafe, MySql, MySqlConnection, SqlSafeStr, SqlStr, raw_sql};
+use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool, Row, SqlSafeStr, SqlStr, raw_sql};
 
 use super::Key;
 use super::sealed::Dialect;
-use crate::store::mysql::bytes;
+use crate::status::{Lease, lease};
+use crate::store::mysql::{NOW, bytes};
 
 /// Which of the two servers this is decides what bounds a frozen holder, and only the server knows: each reads its
 /// own half of the statement. MariaDB has a limit for idle transactions; on MySQL the one for idle connections must
@@ -53,6 +54,18 @@ impl Dialect for MySql {
              /*M!100600 , SESSION idle_transaction_timeout = @leader_idle, SESSION net_write_timeout = @leader_write */ \
              /*!80000 , SESSION wait_timeout = @leader_idle, SESSION net_write_timeout = @leader_write */";
         raw_sql(LEAVE).execute(connection).await.map(drop)
+    }
+
+    async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {
+        let rows = raw_sql(AssertSqlSafe(format!(
+            "SELECT n.namespace, n.name, n.term, n.elected_at_ms, s.id, s.instance, s.expires_at_ms - {NOW} \
+             FROM leader_names n LEFT JOIN leader_sessions s ON s.id = n.session_id ORDER BY n.namespace, n.name"
+        )))
+        .fetch_all(pool)
+        .await?;
+        rows.into_iter()
+            .map(|row| lease!(row, |text: Vec<u8>| String::from_utf8_lossy(&text).into_owned()))
+            .collect()
     }
 
     fn is_conflict(error: &sqlx::Error) -> bool {

@@ -1,11 +1,12 @@
 //! Fences on PostgreSQL.
 
-use sqlx::{AssertSqlSafe, PgConnection, Postgres, raw_sql};
+use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row, raw_sql};
 
 use super::Key;
 use super::sealed::Dialect;
+use crate::status::{Lease, lease};
 use crate::store::millis;
-use crate::store::postgres::text;
+use crate::store::postgres::{NOW, text};
 
 impl Dialect for Postgres {
     async fn hold(connection: &mut PgConnection, key: &Key<'_>) -> sqlx::Result<bool> {
@@ -28,6 +29,16 @@ impl Dialect for Postgres {
         );
         let row = raw_sql(AssertSqlSafe(statement)).fetch_optional(connection).await?;
         Ok(row.is_some())
+    }
+
+    async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {
+        let rows = raw_sql(AssertSqlSafe(format!(
+            "SELECT n.namespace, n.name, n.term, n.elected_at_ms, s.id, s.instance, s.expires_at_ms - {NOW} \
+             FROM leader_names n LEFT JOIN leader_sessions s ON s.id = n.session_id ORDER BY n.namespace, n.name"
+        )))
+        .fetch_all(pool)
+        .await?;
+        rows.into_iter().map(|row| lease!(row)).collect()
     }
 
     fn is_conflict(error: &sqlx::Error) -> bool {

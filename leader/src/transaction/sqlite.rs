@@ -1,10 +1,11 @@
 //! Fences on SQLite.
 
-use sqlx::{Pool, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
+use sqlx::{Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
 
 use super::Key;
 use super::sealed::Dialect;
-use crate::store::sqlite::Turnstile;
+use crate::status::{Lease, lease};
+use crate::store::sqlite::{LEASES, Turnstile};
 
 impl Dialect for Sqlite {
     const HOLDS_UP_THE_KEEPER: bool = true;
@@ -43,6 +44,11 @@ impl Dialect for Sqlite {
         .fetch_optional(connection)
         .await?;
         Ok(row.is_some())
+    }
+
+    async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {
+        let rows = sqlx::query(LEASES).fetch_all(pool).await?;
+        rows.into_iter().map(|row| lease!(row)).collect()
     }
 
     fn is_conflict(error: &sqlx::Error) -> bool {
