@@ -147,8 +147,9 @@ impl Events {
         let looking = async {
             loop {
                 count.borrow_and_update();
-                if let Some(seen) = lock(&self.0.seen).iter().find(|seen| wanted(seen)) {
-                    return seen.clone();
+                // Not under the lock: `wanted` may want to look at others.
+                if let Some(seen) = self.all().into_iter().find(&wanted) {
+                    return seen;
                 }
                 count.changed().await.expect("this holds the sender");
             }
