@@ -16,7 +16,7 @@ use super::{PATIENCE, now_ms};
 pub const FAST: Timings = Timings {
     lease: Duration::from_millis(1500),
     renew: Duration::from_millis(200),
-    deadline: Duration::from_millis(1000),
+    deadline: Duration::from_secs(1),
     attempt: None,
     grace: Duration::from_millis(500),
     margin: Duration::from_millis(50),

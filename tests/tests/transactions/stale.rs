@@ -57,7 +57,7 @@ async fn a_stale_holder_is_refused<DB: Sql>(stage: Stage<DB>) {
     let (sleepy, awake) = stage.overtaken().await;
     let pool = stage.pool(1);
     let asked = Instant::now();
-    let refused = sleepy.tenure.begin(&pool).await.err().expect("a refusal");
+    let refused = sleepy.tenure.begin(&pool).await.expect_err("a refusal");
     assert!(
         matches!(&refused, TransactionError::Ended(_)),
         "{refused:?} {:?}",
@@ -97,7 +97,7 @@ async fn refused_after_a_change<DB: Sql>(stage: &Stage<DB>, change: &str) {
         .await;
     assert!(sleepy.tenure.check().is_ok(), "it has not noticed");
     let asked = Instant::now();
-    let refused = sleepy.tenure.begin(&pool).await.err().expect("a refusal");
+    let refused = sleepy.tenure.begin(&pool).await.expect_err("a refusal");
     assert!(
         matches!(&refused, TransactionError::Ended(ended) if ended.ending() == Ending::LeaseLost),
         "{refused:?}"
