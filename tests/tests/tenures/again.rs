@@ -63,6 +63,8 @@ async fn a_work_that_returns_at_once_leaves_turns_to_others(world: World) {
 }
 
 async fn a_hook_that_panics_costs_nothing(world: World) {
+    use EventKind::{Elected, Lost, Started, SteppedDown, Stopped};
+
     let events = Events::default();
     let hook = events.hook();
     let mut puppet = Puppet::default();
@@ -82,7 +84,6 @@ async fn a_hook_that_panics_costs_nothing(world: World) {
     assert!(third.term() > next.term());
     running.shutdown().await.unwrap();
     let kinds: Vec<_> = events.all().iter().map(|seen| seen.event.kind).collect();
-    use EventKind::{Elected, Lost, Started, SteppedDown, Stopped};
     assert_eq!(
         kinds,
         [

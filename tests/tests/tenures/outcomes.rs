@@ -157,7 +157,7 @@ async fn ends(name: &str, ending: Ending, ended: Ended, tenure: &Tenure) -> Retu
         "ok" => Ok(()),
         "ended" => Err(ended.into()),
         "ending" => Err(ending.into()),
-        "sleep" => Ok(tenure.sleep(Duration::from_secs(60)).await?),
+        "sleep" => Ok(tenure.sleep(Duration::from_mins(1)).await?),
         "anyhow" => Err(anyhow::Error::from(ended).into()),
         "context" => {
             let deep = Err::<(), _>(ended)
