@@ -155,6 +155,7 @@
         irrefutable_let_patterns,
         unreachable_pub,
         unused_imports,
+        unused_macros,
         unused_variables
     )
 )]

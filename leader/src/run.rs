@@ -230,22 +230,27 @@ pub(crate) struct Panic {
 struct Site {
     location: String,
     backtrace: Backtrace,
+    message: Option<String>,
 }
 
 impl Panic {
     fn new(payload: Box<dyn Any + Send>) -> Self {
-        Self { payload, site: SITE.with_borrow_mut(Option::take) }
+        // The last panic on this thread may be one that the work caught itself, before `resume_unwind`, which calls no
+        // hook.
+        let site = SITE.with_borrow_mut(Option::take);
+        let site = site.filter(|site| site.message.as_deref() == message(&*payload));
+        Self { payload, site }
     }
+}
+
+fn message(payload: &(dyn Any + Send)) -> Option<&str> {
+    let literal = payload.downcast_ref::<&str>().copied();
+    literal.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
 impl fmt::Display for Panic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = self
-            .payload
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| self.payload.downcast_ref::<String>().map(String::as_str))
-            .unwrap_or("a payload that is no text");
+        let message = message(&*self.payload).unwrap_or("a payload that is no text");
         match &self.site {
             Some(site) => write!(f, "panicked at {}: {message}", site.location),
             None => write!(f, "panicked: {message}"),
@@ -283,6 +288,7 @@ fn install_panic_hook() {
                 let site = Site {
                     location: info.location().map(ToString::to_string).unwrap_or_default(),
                     backtrace: Backtrace::force_capture(),
+                    message: message(info.payload()).map(ToOwned::to_owned),
                 };
                 SITE.with_borrow_mut(|slot| *slot = Some(site));
             }

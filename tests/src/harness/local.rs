@@ -16,7 +16,7 @@ use super::{PATIENCE, now_ms};
 pub const FAST: Timings = Timings {
     lease: Duration::from_millis(1500),
     renew: Duration::from_millis(200),
-    deadline: Duration::from_millis(1000),
+    deadline: Duration::from_secs(1),
     attempt: None,
     grace: Duration::from_millis(500),
     margin: Duration::from_millis(50),
@@ -127,8 +127,9 @@ impl Events {
         let looking = async {
             loop {
                 count.borrow_and_update();
-                if let Some(seen) = lock(&self.0.seen).iter().find(|seen| wanted(seen)) {
-                    return seen.clone();
+                // Not under the lock: `wanted` may want to look at others.
+                if let Some(seen) = self.all().into_iter().find(&wanted) {
+                    return seen;
                 }
                 count.changed().await.expect("this holds the sender");
             }

@@ -54,6 +54,8 @@ async fn a_work_that_returns_at_once_leaves_turns_to_others(world: World) {
 }
 
 async fn a_hook_that_panics_costs_nothing(world: World) {
+    use EventKind::{Elected, Lost, Started, SteppedDown, Stopped};
+
     let events = Events::default();
     let hook = events.hook();
     let mut puppet = Puppet::default();
@@ -73,7 +75,6 @@ async fn a_hook_that_panics_costs_nothing(world: World) {
     assert!(third.term() > next.term());
     running.shutdown().await.unwrap();
     let kinds: Vec<_> = events.all().iter().map(|seen| seen.event.kind).collect();
-    use EventKind::{Elected, Lost, Started, SteppedDown, Stopped};
     assert_eq!(
         kinds,
         [Started, Elected, SteppedDown, Elected, Lost, SteppedDown, Elected, SteppedDown, Stopped]

@@ -41,7 +41,7 @@ async fn before_and_after_the_end(world: World) {
     });
     let sleeper = tokio::spawn({
         let tenure = tenure.clone();
-        async move { tenure.sleep(Duration::from_secs(3600)).await }
+        async move { tenure.sleep(Duration::from_hours(1)).await }
     });
     let step_down = led.running.step_down(NAME);
     tokio::pin!(step_down);
@@ -73,7 +73,7 @@ async fn before_and_after_the_end(world: World) {
         })
         .await;
     assert!(refused.is_err() && !polled);
-    let slept = timeout(SOON, tenure.sleep(Duration::from_secs(3600))).await;
+    let slept = timeout(SOON, tenure.sleep(Duration::from_hours(1))).await;
     slept.unwrap().unwrap_err();
 
     led.puppet.obey();

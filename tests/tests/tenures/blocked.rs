@@ -62,7 +62,7 @@ async fn blocked_threads_do_not_delay_the_exit(world: World) {
     let overrun = events.wait("the overrun", |seen| seen.is(EventKind::Overrun)).await;
     let after = overrun.at.duration_since(lost.at);
     assert!(
-        (FAST.grace - Duration::from_millis(20)..FAST.grace + Duration::from_millis(400)).contains(&after),
+        (Duration::from_millis(480)..FAST.grace + Duration::from_millis(400)).contains(&after),
         "{after:?} after the loss"
     );
     assert!(
@@ -128,7 +128,7 @@ impl Blocked {
     fn probe_was_late(&self) {
         let late = self.probe.recv_timeout(self.until * 2).unwrap();
         assert!(
-            late > self.until - Duration::from_millis(100),
+            late + Duration::from_millis(100) > self.until,
             "the runtime had a thread left after {late:?}"
         );
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leader::test_util::{Fault, Operation};
+use leader::test_util::{Delivery, Operation};
 use leader::{Builder, EventKind, Overrun, Timings};
 use leader_tests::harness::local::{Events, FAST, Puppet};
 use leader_tests::harness::{Kind, PATIENCE, Sql, TestDatabase};
@@ -18,9 +18,12 @@ scenarios!(real: before_the_lease_expires, without_the_keeper);
 /// What a busy machine may be late.
 const LATE: Duration = Duration::from_millis(400);
 
+/// The event is stamped a little later than the loss.
+const JUST_UNDER_GRACE: Duration = Duration::from_millis(480);
+
 /// The moment before the expiry comes first, with room for a busy machine between the two.
 const TIGHT: Timings = Timings {
-    lease: Duration::from_millis(2000),
+    lease: Duration::from_secs(2),
     grace: Duration::from_millis(1500),
     margin: Duration::from_millis(500),
     ..FAST
@@ -41,10 +44,7 @@ async fn the_grace_after_a_loss(world: World) {
     let lost = led.events.of(EventKind::Lost, &led.tenure).await;
     let overrun = led.events.of(EventKind::Overrun, &led.tenure).await;
     let after = overrun.at.duration_since(lost.at);
-    assert!(
-        (FAST.grace - Duration::from_millis(20)..FAST.grace + LATE).contains(&after),
-        "{after:?} after the loss"
-    );
+    assert!((JUST_UNDER_GRACE..FAST.grace + LATE).contains(&after), "{after:?} after the loss");
     // I4: nothing is campaigned for as long as it runs. And it is told once.
     tokio::time::sleep(FAST.campaign * 3).await;
     assert_eq!(led.events.count(EventKind::Elected), 1, "{:?}", led.events);
@@ -77,7 +77,8 @@ async fn a_loss_at_the_deadline(world: World) {
     let begun = tokio::time::Instant::now();
     let lost = led.events.of(EventKind::Lost, &led.tenure).await;
     let after = lost.at.duration_since(begun);
-    let earliest = FAST.deadline - FAST.renew - LATE / 2;
+    // The last good renewal was up to `renew` before.
+    let earliest = Duration::from_millis(600);
     assert!((earliest..FAST.deadline + LATE).contains(&after), "{after:?} after the stall");
     let overrun = led.events.of(EventKind::Overrun, &led.tenure).await;
     assert!(overrun.at.duration_since(lost.at) <= FAST.grace + LATE);
@@ -153,8 +154,8 @@ impl Stalled {
         match world {
             World::Memory(memory) => {
                 memory.on_statement(|operation| match operation {
-                    Operation::Renew => Fault::LoseRequest,
-                    _ => Fault::None,
+                    Operation::Renew => Delivery::RequestLost,
+                    _ => Delivery::Answered,
                 });
                 Self { expires_at_ms: None, _end: oneshot::channel().0 }
             }
@@ -166,11 +167,11 @@ impl Stalled {
         }
     }
 
-    async fn on<DB: Sql>(database: &TestDatabase, begin: &str, lock: &str) -> Self {
+    async fn on<DB: Sql>(database: &TestDatabase, begin: &str, locking: &str) -> Self {
         let pool = DB::pool(database, 1);
         let mut connection = pool.acquire().await.unwrap();
         DB::run(&mut connection, begin).await.unwrap();
-        let look = format!("SELECT expires_at_ms FROM leader_sessions{lock}");
+        let look = format!("SELECT expires_at_ms FROM leader_sessions{locking}");
         let expires_at_ms = DB::number(&mut connection, &look).await.unwrap();
         let (end, ended) = oneshot::channel::<()>();
         tokio::spawn(async move {

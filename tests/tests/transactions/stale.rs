@@ -52,7 +52,7 @@ async fn a_stale_holder_is_refused<DB: Sql>(stage: Stage<DB>) {
     let (sleepy, awake) = stage.overtaken().await;
     let pool = stage.pool(1);
     let asked = Instant::now();
-    let refused = sleepy.tenure.begin(&pool).await.err().expect("a refusal");
+    let refused = sleepy.tenure.begin(&pool).await.expect_err("a refusal");
     assert!(matches!(&refused, TransactionError::Ended(_)), "{refused:?} {:?}", sleepy.events);
     assert!(asked.elapsed() < REFUSED_WITHIN, "refused after {:?}", asked.elapsed());
     // Whoever is refused has been told.
@@ -82,7 +82,7 @@ async fn refused_after_a_change<DB: Sql>(stage: &Stage<DB>, change: &str) {
     stage.run(&format!("UPDATE leader_names SET {change}")).await;
     assert!(sleepy.tenure.check().is_ok(), "it has not noticed");
     let asked = Instant::now();
-    let refused = sleepy.tenure.begin(&pool).await.err().expect("a refusal");
+    let refused = sleepy.tenure.begin(&pool).await.expect_err("a refusal");
     assert!(
         matches!(&refused, TransactionError::Ended(ended) if ended.ending() == Ending::LeaseLost),
         "{refused:?}"
