@@ -123,27 +123,10 @@ async fn the_owner_of_a_database_may_create_tables_and_nothing_else() {
     }
 }
 
-/// Not a test: what the next one starts as a process of its own, to kill it.
-#[tokio::test]
-#[ignore = "started by `nothing_survives_a_killed_test_process`"]
-async fn a_test_process_that_is_killed() {
-    let mut directories = Vec::new();
-    for kind in [Kind::Postgres, Kind::MySql] {
-        let server = Server::shared(kind).await;
-        directories.push(server.directory().unwrap().display().to_string());
-    }
-    let child = Launch::bare("sleep").flag("3600", "3600").start();
-    // Frozen, it would not notice anything by itself.
-    child.stop();
-    println!("\nSTARTED {} {}", child.pid(), directories.join(" "));
-    tokio::time::sleep(Duration::from_mins(1)).await;
-}
-
 #[tokio::test]
 async fn nothing_survives_a_killed_test_process() {
     let _machine = TestDatabase::create_alone(Kind::Sqlite).await;
-    let mut process = Command::new(std::env::current_exe().unwrap())
-        .args(["a_test_process_that_is_killed", "--ignored", "--exact", "--nocapture"])
+    let mut process = Command::new(env!("CARGO_BIN_EXE_doomed"))
         .env_remove("LEADER_TEST_POSTGRES_URL")
         .env_remove("LEADER_TEST_MYSQL_URL")
         .stdout(Stdio::piped())
@@ -151,13 +134,8 @@ async fn nothing_survives_a_killed_test_process() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    let line = loop {
-        let line = lines.next_line().await.unwrap().expect("both servers start");
-        if line.starts_with("STARTED ") {
-            break line;
-        }
-    };
-    let mut words = line.split(' ').skip(1);
+    let line = lines.next_line().await.unwrap().expect("both servers start");
+    let mut words = line.split(' ');
     let child = Path::new("/proc").join(words.next().unwrap());
     let directories: Vec<_> = words.map(PathBuf::from).collect();
     assert_eq!(directories.len(), 2);

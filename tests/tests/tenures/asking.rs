@@ -55,7 +55,9 @@ async fn before_and_after_the_end(world: World) {
     }
     let slept = timeout(SOON, sleeper).await.unwrap().unwrap();
     assert_eq!(slept.unwrap_err().ending(), Ending::SteppedDown);
-    assert!(matches!(led.running.status().works[0].role, Role::Ending { .. }));
+    let mut statuses = led.running.subscribe();
+    let told = statuses.wait_for(|status| matches!(status.works[0].role, Role::Ending { .. }));
+    timeout(SOON, told).await.expect("the status says so").unwrap();
 
     // Over is over, for whoever asks and however often.
     for _ in 0..3 {
