@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use leader_tests::harness::{Kind, Launch, Server, TestDatabase, eventually};
+use leader_tests::harness::{Kind, TestDatabase, eventually};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 

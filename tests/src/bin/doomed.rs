@@ -14,5 +14,5 @@ async fn main() {
     // Frozen, it would not notice anything by itself.
     child.stop();
     println!("{} {}", child.pid(), directories.join(" "));
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
