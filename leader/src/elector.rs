@@ -14,10 +14,10 @@ use crate::Tenure;
 use crate::database::Database;
 use crate::error::Error;
 use crate::event::{self, Event, EventKind, Reporter};
-use crate::keeper::{Crew, Duties, Finish, Keeper};
+use crate::keeper::{Crew, Duties, Finish, Keeper, Trouble};
 use crate::name::{Namespace, WorkName};
 use crate::registry::{self, Candidate, Wishes, Works};
-use crate::running::Running;
+use crate::running::{Pulse, Running};
 use crate::shutdown;
 use crate::state::States;
 use crate::status::Status;
@@ -80,7 +80,8 @@ pub struct Builder {
 
 impl Builder {
     /// The database that carries the leases: a URL, or a pool or connect options of sqlx. Every replica must use the
-    /// same one. A SQLite file is turned to WAL mode.
+    /// same one. A SQLite file is turned to WAL mode. Of a pool only the connect options are taken: what it does in
+    /// `after_connect`, a `search_path` say, belongs into the options, or the elector's tables are elsewhere.
     pub fn database(mut self, database: impl Into<Database>) -> Self {
         self.database = Some(database.into());
         self
@@ -199,7 +200,7 @@ impl Builder {
     /// Outside a tokio runtime.
     pub async fn start(mut self) -> Result<Running, Error> {
         let runtime = Handle::current();
-        let (namespace, works) = self.check()?;
+        let (namespace, works, registered) = self.check()?;
         let Self {
             database, instance, states, timings, migrate, shutdown_timeout, on_overrun, on_event, ..
         } = self;
@@ -229,12 +230,16 @@ impl Builder {
             reporter: Arc::clone(&reporter),
         };
 
-        if works.is_empty() {
+        if works.is_empty() && registered > 0 {
+            tracing::warn!(%instance, "`only` and `except` leave this replica nothing to lead");
+        } else if works.is_empty() {
             tracing::warn!(
                 %instance,
                 "no work is registered here, so nothing is campaigned for; if that is a surprise: the linker drops a crate that nobody names, \
                  and `use that_crate as _;` keeps it"
             );
+        }
+        if works.is_empty() {
             reporter.report_replica(EventKind::Started);
             return Ok(running);
         }
@@ -254,7 +259,8 @@ impl Builder {
         })?;
         let clock = store.clock();
         let pulse = Arc::new(Trust::new(clock.now(), clock.clone(), timings));
-        running.pulse = Some(Arc::clone(&pulse));
+        let trouble = Arc::<Trouble>::default();
+        running.pulse = Some(Pulse { renewals: Arc::clone(&pulse), trouble: Arc::clone(&trouble), timings });
         let campaigning = format!("campaigning for {} through {target}", listed(&works));
         let crew = Crew {
             works,
@@ -268,6 +274,7 @@ impl Builder {
             keeper,
             status,
             pulse,
+            trouble,
             finish,
             duties: Duties::default(),
         };
@@ -280,15 +287,17 @@ impl Builder {
         Ok(running)
     }
 
-    /// Everything that can be checked without a database.
-    fn check(&mut self) -> Result<(Namespace, Works), Error> {
+    /// Everything that can be checked without a database: the namespace, the works that this replica may lead, and how
+    /// many are registered.
+    fn check(&mut self) -> Result<(Namespace, Works, usize), Error> {
         self.timings.validate()?;
         let namespace = Namespace::new(&self.namespace)
             .map_err(|why| Error::Config(format!("the namespace {:?} {why}", self.namespace)))?;
         let annotated = WORKS.iter().filter(|_| self.annotated).map(Candidate::from_macro);
-        let candidates = annotated.chain(std::mem::take(&mut self.works)).collect();
+        let candidates: Vec<Candidate> = annotated.chain(std::mem::take(&mut self.works)).collect();
+        let registered = candidates.len();
         let works = registry::check(candidates, &self.states, &self.wishes).map_err(Error::Registration)?;
-        Ok((namespace, works))
+        Ok((namespace, works, registered))
     }
 
     /// Starts the elector and runs it until SIGTERM or SIGINT, then shuts it down gracefully. A second signal ends the

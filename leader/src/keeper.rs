@@ -4,8 +4,9 @@
 //! blocked threads of the application can cost the lease. It decides nothing: the [`Campaign`] does.
 
 use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
@@ -25,7 +26,7 @@ use crate::run::{Launch, launch};
 use crate::state::States;
 use crate::status::{Role, Status, WorkStatus};
 use crate::store::{Cause, Store, StoreError};
-use crate::tenure::{Founding, Tenure, Trust};
+use crate::tenure::{Founding, LossNews, Tenure, Trust};
 use crate::timings::Timings;
 use crate::watchdog::Watchdog;
 
@@ -162,12 +163,12 @@ impl<S: Store> Keeper<S> {
         match answer {
             Some(Ok(reply)) => {
                 tracing::debug!(request = ?attempt.request, ?reply, ?took, "answered");
-                self.crew.answers();
+                self.crew.answers(&attempt.request);
                 Ok(reply)
             }
             Some(Err(error)) => {
                 tracing::debug!(request = ?attempt.request, %error, ?took, "failed");
-                self.crew.fails(&error);
+                self.crew.fails(&attempt.request, &error);
                 if error.cause == Cause::NoTables {
                     return Err(Failure::NoTables);
                 }
@@ -176,7 +177,7 @@ impl<S: Store> Keeper<S> {
             }
             None => {
                 tracing::debug!(request = ?attempt.request, ?took, "given up");
-                self.crew.fails(&"no answer in time");
+                self.crew.fails(&attempt.request, &"no answer in time");
                 self.store.hang_up();
                 Err(Failure::Unknown)
             }
@@ -256,6 +257,7 @@ pub(crate) struct Crew {
     pub(crate) status: watch::Sender<Status>,
     /// The last good renewal, whatever its session.
     pub(crate) pulse: Arc<Trust>,
+    pub(crate) trouble: Arc<Trouble>,
     pub(crate) finish: Finish,
     pub(crate) duties: Duties,
 }
@@ -267,8 +269,6 @@ pub(crate) struct Duties {
     trust: Option<(SessionId, Arc<Trust>)>,
     step_downs: Vec<(Hold, oneshot::Sender<Result<(), Error>>)>,
     confirms: Vec<(Moment, oneshot::Sender<()>)>,
-    /// The database fails since the last answer, and a line was written about it.
-    failing: bool,
     changed: bool,
 }
 
@@ -311,7 +311,23 @@ impl Crew {
 
     /// Does what the protocol decided.
     fn apply(&mut self, campaign: &mut Campaign) {
-        for effect in campaign.effects() {
+        let effects = campaign.effects();
+        // The works hear of it before the log does, which can block.
+        let now = self.clock.now();
+        let mut news = Vec::new();
+        for effect in &effects {
+            if let Effect::End { name, term, ending: Ending::LeaseLost } = effect
+                && let Some(incumbent) = self.duties.running.get(name)
+                && incumbent.tenure.term() == *term
+            {
+                news.extend(incumbent.tenure.mark_lost(now));
+            }
+        }
+        if !news.is_empty() {
+            self.watchdog.ring();
+            news.iter().for_each(LossNews::tell);
+        }
+        for effect in effects {
             match effect {
                 Effect::Trusted { session, good } => self.trusted(session, good),
                 Effect::SessionLost { session, why } => {
@@ -402,12 +418,7 @@ impl Crew {
             return;
         };
         tracing::debug!(%name, %term, reason = %ending, "the work is told to end");
-        if ending == Ending::LeaseLost {
-            running.tenure.lose(self.clock.now());
-            self.watchdog.ring();
-        } else {
-            running.tenure.end(ending);
-        }
+        running.tenure.end(ending);
     }
 
     fn released(&mut self, name: &WorkName, term: Term) {
@@ -424,14 +435,14 @@ impl Crew {
     }
 
     /// Transitions only: a standby whose server is down for an hour writes two lines.
-    fn answers(&mut self) {
-        if std::mem::take(&mut self.duties.failing) {
+    fn answers(&mut self, request: &Request) {
+        if self.trouble.ends(request) {
             tracing::info!("the database answers again");
         }
     }
 
-    fn fails(&mut self, error: &dyn std::fmt::Display) {
-        if !std::mem::replace(&mut self.duties.failing, true) {
+    fn fails(&mut self, request: &Request, error: &dyn std::fmt::Display) {
+        if self.trouble.goes_on(request, self.clock.now(), &self.timings) {
             tracing::warn!(%error, "the database does not do what a lease needs; trying on");
         }
     }
@@ -444,7 +455,7 @@ impl Crew {
                 (Standing::Leading { told: None, .. }, Some(running)) => Role::Leading {
                     term: running.tenure.term(),
                     since: running.since,
-                    trace_id: running.tenure.trace_id().into(),
+                    trace_id: Arc::clone(&running.tenure.0.trace_id),
                 },
                 (
                     Standing::Leading { term, .. }
@@ -463,6 +474,62 @@ impl Crew {
             status.works = works;
             status.session = session;
         });
+    }
+}
+
+/// A kind of statement that fails, until that kind succeeds.
+#[derive(Default)]
+pub(crate) struct Trouble(Mutex<Option<Failing>>);
+
+struct Failing {
+    kind: Discriminant<Request>,
+    since: Moment,
+    last: Moment,
+}
+
+impl Trouble {
+    /// Whether statements have been failing for so long that the campaign is stuck.
+    pub(crate) fn is_stuck(&self, now: Moment, timings: &Timings) -> bool {
+        let failing = self.lock();
+        failing.as_ref().is_some_and(|failing| {
+            failing.is_present(now, timings) && now.since(failing.since) >= timings.deadline
+        })
+    }
+
+    /// Whether a failure is the first of its series.
+    fn goes_on(&self, request: &Request, now: Moment, timings: &Timings) -> bool {
+        let mut failing = self.lock();
+        match failing.as_mut() {
+            Some(failing) if failing.is_present(now, timings) => {
+                failing.last = now;
+                false
+            }
+            _ => {
+                *failing = Some(Failing { kind: discriminant(request), since: now, last: now });
+                true
+            }
+        }
+    }
+
+    /// Whether an answer ends the series.
+    fn ends(&self, request: &Request) -> bool {
+        let mut failing = self.lock();
+        let ends = failing.as_ref().is_some_and(|failing| failing.kind == discriminant(request));
+        if ends {
+            *failing = None;
+        }
+        ends
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Failing>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Failing {
+    /// What is not tried any more is not in the way any more.
+    fn is_present(&self, now: Moment, timings: &Timings) -> bool {
+        now.since(self.last) <= timings.campaign * 2 + timings.attempt()
     }
 }
 
@@ -487,9 +554,10 @@ impl Drop for Finish {
 impl Drop for Crew {
     /// A keeper that panicked renews nothing any more: its tenures are over now, not at their deadline.
     fn drop(&mut self) {
-        for running in self.duties.running.values() {
-            running.tenure.lose(self.clock.now());
-        }
+        let now = self.clock.now();
+        let news: Vec<LossNews> =
+            self.duties.running.values().filter_map(|running| running.tenure.mark_lost(now)).collect();
         self.watchdog.ring();
+        news.iter().for_each(LossNews::tell);
     }
 }

@@ -57,8 +57,11 @@ impl Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        // Whoever should have told was dropped, which only the end of a runtime does.
-        self.tell(self.tenure.ending(), &Outcome::Dropped);
+        if !self.told.load(Ordering::Relaxed) {
+            // Whoever should have told was dropped, which only the end of a runtime does. Nothing can run there any more.
+            self.tell(self.tenure.ending(), &Outcome::Dropped);
+            let _ = self.keeper.send(Command::ShutDown);
+        }
         // Clones of the tenure may live on; they must not look like a live one.
         self.tenure.end(Ending::SteppedDown);
         let _ =
@@ -140,7 +143,8 @@ enum Outcome {
 
 /// Logs the end of a tenure and makes its event.
 fn judge(tenure: &Tenure, ending: Option<Ending>, outcome: &Outcome) -> Event {
-    let reason = ending.map_or_else(|| "work returned".to_owned(), |ending| ending.to_string());
+    let alone = if matches!(outcome, Outcome::Dropped) { "runtime shut down" } else { "work returned" };
+    let reason = ending.map_or_else(|| alone.to_owned(), |ending| ending.to_string());
     let mut event = Event { reason: Some(reason.clone()), ..tenure.event(EventKind::SteppedDown) };
     match outcome {
         Outcome::Returned(Ok(())) => tracing::info!(reason, "stepped down"),

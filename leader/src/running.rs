@@ -9,22 +9,32 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::event::{EventKind, Reporter};
-use crate::keeper::Command;
+use crate::keeper::{Command, Trouble};
 use crate::status::{Role, Status};
 use crate::tenure::Trust;
+use crate::timings::Timings;
 
 /// An elector at work.
 ///
 /// Dropped without [`shutdown`](Self::shutdown), it shuts down all the same, and nobody waits for it.
+#[must_use = "an elector that is dropped shuts down; keep it until the end"]
 pub struct Running {
     pub(crate) keeper: mpsc::UnboundedSender<Command>,
     pub(crate) statuses: watch::Receiver<Status>,
     /// The last good renewal; nothing if there is nothing to campaign for.
-    pub(crate) pulse: Option<Arc<Trust>>,
+    pub(crate) pulse: Option<Pulse>,
     pub(crate) finished: CancellationToken,
     pub(crate) cleanly: CancellationToken,
     pub(crate) shutdown_timeout: Option<Duration>,
     pub(crate) reporter: Arc<Reporter>,
+}
+
+/// How an elector is doing.
+pub(crate) struct Pulse {
+    /// The last good renewal, whatever its session.
+    pub(crate) renewals: Arc<Trust>,
+    pub(crate) trouble: Arc<Trouble>,
+    pub(crate) timings: Timings,
 }
 
 impl Running {
@@ -38,11 +48,15 @@ impl Running {
         self.statuses.clone()
     }
 
-    /// Whether the database confirmed this replica's session within the deadline. A replica that is not healthy leads
+    /// Whether the database confirmed this replica's session within the deadline, and does the other things a campaign
+    /// needs: red as well when a claim, say, has failed for as long. A replica that is not healthy leads
     /// nothing and campaigns for nothing.
     pub fn healthy(&self) -> bool {
         match &self.pulse {
-            Some(pulse) => !self.finished.is_cancelled() && pulse.now() < pulse.deadline(),
+            Some(Pulse { renewals, trouble, timings }) => {
+                let now = renewals.now();
+                !self.finished.is_cancelled() && now < renewals.deadline() && !trouble.is_stuck(now, timings)
+            }
             None => true,
         }
     }

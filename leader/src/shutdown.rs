@@ -1,99 +1,120 @@
 //! SIGTERM and SIGINT: the first ends gracefully, a second one at once.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
 use crate::keeper::Command;
 
-/// Signals that were asked to come here.
-pub(crate) struct Signals {
+/// Whoever waits for a signal now.
+pub(crate) struct Signals(Arc<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
     first: CancellationToken,
     /// Told of the first signal directly, for the case that the application's runtime hangs.
-    keeper: Arc<OnceLock<UnboundedSender<Command>>>,
-    /// Cancelled when nobody waits for signals any more.
-    over: CancellationToken,
+    keeper: OnceLock<UnboundedSender<Command>>,
 }
 
 impl Signals {
     /// Waits for the first signal.
     pub(crate) async fn first(&self) {
-        self.first.cancelled().await;
+        self.0.first.cancelled().await;
     }
 
     /// Tells this keeper of the first signal.
     pub(crate) fn tell(&self, keeper: UnboundedSender<Command>) {
-        let _ = self.keeper.set(keeper);
+        let _ = self.0.keeper.set(keeper);
     }
 }
 
-impl Default for Signals {
-    fn default() -> Self {
-        Self { first: CancellationToken::new(), keeper: Arc::default(), over: CancellationToken::new() }
+impl Waiting {
+    fn hear(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            let _ = keeper.send(Command::ShutDown);
+        }
+        self.first.cancel();
     }
 }
 
-impl Drop for Signals {
-    fn drop(&mut self) {
-        self.over.cancel();
-    }
-}
-
-/// Takes SIGTERM and SIGINT over, on a thread of its own: a second signal ends the process also when the application's
-/// runtime hangs. Once the [`Signals`] are dropped, signals do what they did before.
+/// Takes SIGTERM and SIGINT over, on a thread of their own: a second signal ends the process also when the application's
+/// runtime hangs. When nobody waits for signals any more, they do what they did before.
 #[cfg(unix)]
 pub(crate) fn listen() -> std::io::Result<Signals> {
+    let signals = Signals(Arc::default());
+    unix::listen(Arc::downgrade(&signals.0))?;
+    Ok(signals)
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::sync::{Mutex, PoisonError, Weak};
+    use std::time::{Duration, Instant};
+
     use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::low_level::{emulate_default_handler, signal_name};
 
-    /// A terminal, a wrapper and a process group can each deliver what a person sent once.
-    const ONCE: Duration = Duration::from_millis(50);
+    use super::Waiting;
 
-    let mut incoming = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
-    let signals = Signals::default();
-    let (first, over, keeper) = (signals.first.clone(), signals.over.clone(), Arc::clone(&signals.keeper));
-    std::thread::Builder::new().name("leader-signals".to_owned()).spawn(move || {
-        let mut begun: Option<Instant> = None;
-        for signal in incoming.forever() {
-            let name = signal_name(signal).unwrap_or("a signal");
-            if over.is_cancelled() {
-                // It does not return for signals whose default is to end the process, and these two are.
-                let _ = emulate_default_handler(signal);
-            } else if let Some(begun) = begun {
-                if begun.elapsed() < ONCE {
-                    continue;
-                }
-                tracing::warn!("{name} for the second time: exiting at once");
-                crate::exit::at_once(128 + signal);
-            } else {
-                begun = Some(Instant::now());
-                tracing::info!("{name}: ending gracefully; a second signal exits at once");
-                if let Some(keeper) = keeper.get() {
-                    let _ = keeper.send(Command::ShutDown);
-                }
-                first.cancel();
-            }
+    /// What the thread knows; `None` before it runs. It runs once for all, since nothing hands a signal back.
+    static LISTENERS: Mutex<Option<Vec<Weak<Waiting>>>> = Mutex::new(None);
+
+    pub(super) fn listen(waiting: Weak<Waiting>) -> std::io::Result<()> {
+        let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listeners) = listeners.as_mut() {
+            listeners.push(waiting);
+            return Ok(());
         }
-    })?;
-    Ok(signals)
+        let mut incoming = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
+        std::thread::Builder::new().name("leader-signals".to_owned()).spawn(move || {
+            let mut begun = None;
+            for signal in incoming.forever() {
+                heard(signal, &mut begun);
+            }
+        })?;
+        *listeners = Some(vec![waiting]);
+        Ok(())
+    }
+
+    fn heard(signal: i32, begun: &mut Option<Instant>) {
+        /// A terminal, a wrapper and a process group can each deliver what a person sent once.
+        const ONCE: Duration = Duration::from_millis(50);
+
+        let name = signal_name(signal).unwrap_or("a signal");
+        let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let listeners = listeners.get_or_insert_default();
+        listeners.retain(|waiting| waiting.strong_count() > 0);
+        let waiting: Vec<_> = listeners.iter().filter_map(Weak::upgrade).collect();
+        if waiting.is_empty() {
+            // It does not return for signals whose default is to end the process, and these two are.
+            let _ = emulate_default_handler(signal);
+        }
+        if waiting.iter().any(|waiting| !waiting.first.is_cancelled()) {
+            *begun = Some(Instant::now());
+            tracing::info!("{name}: ending gracefully; a second signal exits at once");
+            for waiting in waiting {
+                waiting.hear();
+            }
+        } else if begun.is_none_or(|begun| begun.elapsed() >= ONCE) {
+            tracing::warn!("{name} for the second time: exiting at once");
+            crate::exit::at_once(128 + signal);
+        }
+    }
 }
 
 /// Takes Ctrl-C over.
 #[cfg(not(unix))]
 pub(crate) fn listen() -> std::io::Result<Signals> {
-    let signals = Signals::default();
-    let (first, over) = (signals.first.clone(), signals.over.clone());
+    let signals = Signals(Arc::default());
+    let waiting = Arc::downgrade(&signals.0);
     tokio::spawn(async move {
         while tokio::signal::ctrl_c().await.is_ok() {
-            if over.is_cancelled() {
-                return;
-            }
-            if first.is_cancelled() {
+            let Some(waiting) = waiting.upgrade() else { return };
+            if waiting.first.is_cancelled() {
                 crate::exit::at_once(130);
             }
-            first.cancel();
+            waiting.hear();
         }
     });
     Ok(signals)

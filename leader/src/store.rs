@@ -169,6 +169,13 @@ pub(crate) fn left(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
+/// Those of the names still held that were asked for under this very term.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn asked(held: Vec<Hold>, asked: &[Hold]) -> Vec<Hold> {
+    let asked: std::collections::HashSet<&Hold> = asked.iter().collect();
+    held.into_iter().filter(|hold| asked.contains(hold)).collect()
+}
+
 /// Bytes as hexadecimal digits, which every SQL dialect and setting reads the same way.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn hex(text: &str) -> String {

@@ -48,13 +48,15 @@ pub(crate) struct Shared {
     pub(crate) term: Term,
     pub(crate) session: SessionId,
     pub(crate) namespace: Namespace,
-    trace_id: String,
+    pub(crate) trace_id: Arc<str>,
     pub(crate) trust: Arc<Trust>,
     ending: OnceLock<Ending>,
     /// When the lease was lost, which may come after another ending.
     lost: OnceLock<Moment>,
     /// Cancelled when the tenure ends.
     token: CancellationToken,
+    /// Cancelled when the lease is lost.
+    loss: CancellationToken,
     /// Cancelled when the tenure ends or its work returns.
     tasks_end: CancellationToken,
     tasks: TaskTracker,
@@ -126,10 +128,11 @@ impl Tenure {
             term,
             session,
             namespace,
-            trace_id: format!("{:032x}", crate::random::bits()),
+            trace_id: format!("{:032x}", crate::random::bits()).into(),
             trust,
             ending: OnceLock::new(),
             lost: OnceLock::new(),
+            loss: CancellationToken::new(),
             tasks_end: token.child_token(),
             token,
             tasks: TaskTracker::new(),
@@ -270,18 +273,29 @@ impl Tenure {
         self.0.token.cancel();
     }
 
-    /// Tells the work that its lease is lost. This can come after another ending, and then starts the grace all the
-    /// same.
+    /// Tells the work that its lease is lost, and everybody else. This can come after another ending, and then starts
+    /// the grace all the same.
     pub(crate) fn lose(&self, now: Moment) {
-        if self.0.lost.set(now).is_ok() {
-            let first = self.0.ending.set(Ending::LeaseLost).is_ok();
-            tracing::warn!(name = self.name(), term = %self.term(), trace_id = self.trace_id(), "lease lost, the work is told to end");
-            self.0.reporter.report(&Event {
-                reason: (!first).then(|| "while winding down".to_owned()),
-                ..self.event(EventKind::Lost)
-            });
-            self.0.token.cancel();
+        if let Some(news) = self.mark_lost(now) {
+            news.tell();
         }
+    }
+
+    /// Tells the work alone, which cannot block: logs and hooks can. Whoever gets the news has to tell it.
+    #[must_use]
+    pub(crate) fn mark_lost(&self, now: Moment) -> Option<LossNews> {
+        self.0.lost.set(now).ok()?;
+        let first = self.0.ending.set(Ending::LeaseLost).is_ok();
+        self.0.token.cancel();
+        self.0.loss.cancel();
+        Some(LossNews { tenure: self.clone(), winding_down: !first })
+    }
+
+    /// Resolves when the lease has been lost for so long that an answer of the database is not worth waiting for.
+    pub(crate) async fn lost_for_long(&self) -> Ended {
+        self.0.loss.cancelled().await;
+        tokio::time::sleep(self.0.trust.timings.grace / 4).await;
+        Ended(Ending::LeaseLost)
     }
 
     pub(crate) fn is_lost(&self) -> bool {
@@ -302,7 +316,7 @@ impl Tenure {
             name: Some(self.0.name.clone()),
             term: Some(self.0.term),
             instance: self.0.reporter.instance().into(),
-            trace_id: Some(self.trace_id().into()),
+            trace_id: Some(Arc::clone(&self.0.trace_id)),
             reason: None,
             error: None,
         }
@@ -318,6 +332,26 @@ impl Tenure {
             Ok(()) => self.check(),
             Err(_) => Err(Ended(self.ended().await)),
         }
+    }
+}
+
+/// A loss that the work has heard of and nobody else.
+pub(crate) struct LossNews {
+    tenure: Tenure,
+    winding_down: bool,
+}
+
+impl LossNews {
+    pub(crate) fn tell(&self) {
+        let Self { tenure, winding_down } = self;
+        tracing::warn!(
+            name = tenure.name(), term = %tenure.term(), trace_id = tenure.trace_id(),
+            "lease lost, the work is told to end"
+        );
+        tenure.0.reporter.report(&Event {
+            reason: winding_down.then(|| "while winding down".to_owned()),
+            ..tenure.event(EventKind::Lost)
+        });
     }
 }
 

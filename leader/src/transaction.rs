@@ -42,25 +42,31 @@ pub struct Transaction<DB: Fenced> {
     tenure: Tenure,
     /// Taken when the transaction is over.
     connection: Option<PoolConnection<DB>>,
+    begun: bool,
     fenced: bool,
 }
 
 impl<DB: Fenced> Transaction<DB> {
-    /// Commits, if the tenure is not over.
+    /// Commits, if the tenure is not over and the transaction is still the one that was begun.
     ///
     /// Not cancel safe: the outcome of a commit that is dropped is not known; the connection is closed.
     ///
     /// # Errors
     ///
-    /// [`TransactionError::Ended`] if the tenure is over; everything is rolled back. [`TransactionError::Sqlx`] if the
-    /// database refused or did not answer; unless it answered, the outcome is not known.
+    /// [`TransactionError::Ended`] if the tenure is over, and [`TransactionError::RolledBack`] if the database rolled
+    /// back meanwhile: nothing is committed. [`TransactionError::OutcomeUnknown`] if the lease was lost while the
+    /// database gave no answer. [`TransactionError::Sqlx`] if the database refused, or if the connection broke, and then
+    /// the outcome is not known either.
     pub async fn commit(mut self) -> Result<(), TransactionError> {
-        if let Err(ended) = self.tenure.check() {
-            // What counts is that it is not committed; an error on the way there closes the connection.
-            let _ = self.finish(false).await;
-            return Err(ended.into());
+        // Dropped on the way out, the connection is closed and the server rolls back. Nobody waits for the answer of a
+        // database that may be out of reach.
+        self.tenure.check()?;
+        let tenure = self.tenure.clone();
+        tokio::select! {
+            biased;
+            done = self.finish() => done,
+            ended = tenure.lost_for_long() => Err(TransactionError::OutcomeUnknown(ended)),
         }
-        self.finish(true).await
     }
 
     /// Rolls back and returns the connection to the pool.
@@ -71,7 +77,15 @@ impl<DB: Fenced> Transaction<DB> {
     ///
     /// [`TransactionError::Sqlx`] if the database did not answer. The transaction is rolled back all the same.
     pub async fn rollback(mut self) -> Result<(), TransactionError> {
-        self.finish(false).await
+        let fenced = self.fenced;
+        let connection: &mut DB::Connection = self.connection()?;
+        if fenced {
+            DB::rollback(connection).await?;
+        } else {
+            DB::TransactionManager::rollback(connection).await?;
+        }
+        self.hand_back();
+        Ok(())
     }
 
     /// The tenure that it belongs to.
@@ -79,20 +93,30 @@ impl<DB: Fenced> Transaction<DB> {
         &self.tenure
     }
 
-    async fn finish(&mut self, commit: bool) -> Result<(), TransactionError> {
+    async fn finish(&mut self) -> Result<(), TransactionError> {
         let fenced = self.fenced;
-        let connection: &mut DB::Connection = self;
-        if commit {
-            DB::TransactionManager::commit(connection).await?;
-        } else {
-            DB::TransactionManager::rollback(connection).await?;
+        let connection: &mut DB::Connection = self.connection()?;
+        if DB::TransactionManager::get_transaction_depth(connection) != 1 {
+            return Err(TransactionError::RolledBack);
         }
         if fenced {
-            DB::leave(connection).await?;
+            if !DB::commit(connection).await? {
+                return Err(TransactionError::RolledBack);
+            }
+        } else {
+            DB::TransactionManager::commit(connection).await?;
         }
-        // Only here is the connection known to be clean.
-        drop(self.connection.take());
+        self.hand_back();
         Ok(())
+    }
+
+    fn connection(&mut self) -> Result<&mut PoolConnection<DB>, TransactionError> {
+        self.connection.as_mut().ok_or(TransactionError::RolledBack)
+    }
+
+    /// Returns the connection to the pool: only here is it known to be clean.
+    fn hand_back(&mut self) {
+        drop(self.connection.take());
     }
 }
 
@@ -105,8 +129,18 @@ impl<DB: Fenced> Deref for Transaction<DB> {
 }
 
 impl<DB: Fenced> DerefMut for Transaction<DB> {
+    /// # Panics
+    ///
+    /// If the transaction is gone: a nested `begin` that was dropped half-way rolls the whole of it back (sqlx issue
+    /// 4385). Whatever was written then would neither be fenced nor wait for the commit.
     fn deref_mut(&mut self) -> &mut Self::Target {
-        self.connection.as_mut().expect("the connection is there until the transaction is over")
+        let connection =
+            self.connection.as_mut().expect("the connection is there until the transaction is over");
+        assert!(
+            !self.begun || DB::TransactionManager::get_transaction_depth(connection) > 0,
+            "the fenced transaction was rolled back under its user, by a nested `begin` that was dropped; run it again"
+        );
+        connection
     }
 }
 
@@ -141,6 +175,14 @@ pub enum TransactionError {
         "this database does not know the tenure: is it another one than the elector's? use `begin_elsewhere` there"
     )]
     Unknown,
+    /// The database rolled the transaction back before its commit: a statement had failed, or a deadlock had ended it.
+    /// Nothing is committed; run the transaction again.
+    #[error("the transaction was rolled back before its commit; run it again")]
+    RolledBack,
+    /// The lease was lost while the database gave no answer to the commit: it may have committed, under the old term
+    /// and before anybody else was elected, or not.
+    #[error("the lease was lost before the database answered the commit")]
+    OutcomeUnknown(#[source] Ended),
     /// A concurrent change made the fence fail: roll back and run the transaction again.
     #[error("the fence met a concurrent change; run the transaction again")]
     Conflict(#[source] sqlx::Error),
@@ -161,6 +203,8 @@ pub struct Key<'t> {
     session: String,
     term: i64,
     trace_id: &'t str,
+    /// Whether the transaction was begun here, and its end will be seen.
+    own: bool,
     /// After which the server ends an idle transaction.
     idle: Duration,
 }
@@ -197,29 +241,31 @@ impl Tenure {
         loop {
             self.check()?;
             DB::pass(pool).await;
-            let mut transaction = self.open(pool).await?;
-            self.check()?;
-            let key = self.key();
-            DB::TransactionManager::begin(&mut transaction, DB::statement(&key)).await?;
-            transaction.fenced = true;
-            match DB::hold(&mut transaction, &key).await {
-                Ok(true) => return Ok(transaction),
-                Ok(false) => {
-                    // Before the keeper is asked: on SQLite it waits for the file that this transaction holds.
-                    let _ = transaction.rollback().await;
-                    return Err(self.stranger().await);
-                }
-                Err(error) => {
-                    let error = refusal::<DB>(error);
-                    if matches!(error, TransactionError::Conflict(_)) && tries < TRIES {
-                        tries += 1;
-                        transaction.rollback().await?;
-                        continue;
-                    }
-                    // The refusal is the news, not how its rollback went.
-                    let _ = transaction.rollback().await;
-                    return Err(error);
-                }
+            // Nobody waits for a database out of reach, or for an exhausted pool, once the work should end.
+            match self.until_ended(self.try_begin(pool)).await? {
+                Err(TransactionError::Conflict(_)) if tries < TRIES => tries += 1,
+                begun => return begun,
+            }
+        }
+    }
+
+    async fn try_begin<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
+        let mut transaction = self.open(pool).await?;
+        self.check()?;
+        let key = self.key(true);
+        DB::TransactionManager::begin(transaction.connection()?, DB::statement(&key)).await?;
+        (transaction.begun, transaction.fenced) = (true, true);
+        match DB::hold(transaction.connection()?, &key).await {
+            Ok(true) => Ok(transaction),
+            Ok(false) => {
+                // Before the keeper is asked: on SQLite it waits for the file that this transaction holds.
+                let _ = transaction.rollback().await;
+                Err(self.stranger().await)
+            }
+            Err(error) => {
+                // The refusal is the news, not how its rollback went.
+                let _ = transaction.rollback().await;
+                Err(self.refusal::<DB>(error).await)
             }
         }
     }
@@ -265,7 +311,7 @@ impl Tenure {
             }
             Ok(Err(error)) => {
                 // The closure's error is the news, not how its rollback went.
-                let _ = transaction.rollback().await;
+                let _ = self.until_ended(transaction.rollback()).await;
                 Err(error)
             }
             // Dropped in the middle of a statement, maybe: its connection is closed, not used again.
@@ -290,12 +336,14 @@ impl Tenure {
         pool: &Pool<DB>,
     ) -> Result<Transaction<DB>, TransactionError> {
         self.check()?;
-        let mut transaction = self.open(pool).await?;
-        DB::TransactionManager::begin(&mut transaction, None).await?;
-        if let Err(ended) = self.confirm().await {
-            let _ = transaction.rollback().await;
-            return Err(ended.into());
-        }
+        let begun = self.until_ended(async {
+            let mut transaction = self.open(pool).await?;
+            DB::TransactionManager::begin(transaction.connection()?, None).await?;
+            transaction.begun = true;
+            Ok::<_, TransactionError>(transaction)
+        });
+        let transaction = begun.await??;
+        self.confirm().await?;
         Ok(transaction)
     }
 
@@ -318,7 +366,7 @@ impl Tenure {
         if !connection.is_in_transaction() {
             return Err(TransactionError::NotInTransaction);
         }
-        let key = self.key();
+        let key = self.key(false);
         let held = async {
             DB::prepare_fence(connection, &key).await?;
             DB::hold(connection, &key).await
@@ -331,14 +379,14 @@ impl Tenure {
                 Err(asked.await.unwrap_or(TransactionError::Unknown))
             }
             Ok(false) => Err(self.stranger().await),
-            Err(error) => Err(refusal::<DB>(error)),
+            Err(error) if DB::HOLDS_UP_THE_KEEPER && DB::is_missing(&error) => Err(TransactionError::Unknown),
+            Err(error) => Err(self.refusal::<DB>(error).await),
         }
     }
 
     async fn open<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
-        // An exhausted pool must not keep a work that should end.
-        let connection = self.until_ended(pool.acquire()).await??;
-        Ok(Transaction { tenure: self.clone(), connection: Some(connection), fenced: false })
+        let connection = Some(pool.acquire().await?);
+        Ok(Transaction { tenure: self.clone(), connection, begun: false, fenced: false })
     }
 
     /// What a database means that does not know the tenure: either somebody else was elected and nobody here has heard
@@ -350,7 +398,18 @@ impl Tenure {
         }
     }
 
-    fn key(&self) -> Key<'_> {
+    /// What the failure of a fence means.
+    async fn refusal<DB: Fenced>(&self, error: sqlx::Error) -> TransactionError {
+        if DB::is_conflict(&error) {
+            TransactionError::Conflict(error)
+        } else if DB::is_missing(&error) {
+            self.stranger().await
+        } else {
+            error.into()
+        }
+    }
+
+    fn key(&self, own: bool) -> Key<'_> {
         /// I8. Never longer than the lease.
         const IDLE: Duration = Duration::from_secs(10);
 
@@ -360,19 +419,9 @@ impl Tenure {
             session: self.0.session.to_string(),
             term: self.term().get(),
             trace_id: self.trace_id(),
+            own,
             idle: IDLE.min(self.0.trust.lease()).max(Duration::from_secs(1)),
         }
-    }
-}
-
-/// What the failure of a fence means.
-fn refusal<DB: Fenced>(error: sqlx::Error) -> TransactionError {
-    if DB::is_conflict(&error) {
-        TransactionError::Conflict(error)
-    } else if DB::is_missing(&error) {
-        TransactionError::Unknown
-    } else {
-        error.into()
     }
 }
 
@@ -383,8 +432,10 @@ impl From<Ending> for TransactionError {
 }
 
 mod sealed {
-    use super::{Database, Future, Key, Pool};
     use sqlx::SqlStr;
+    use sqlx_core::transaction::TransactionManager;
+
+    use super::{Database, Future, Key, Pool};
 
     use crate::status::Lease;
 
@@ -421,10 +472,18 @@ mod sealed {
             key: &Key<'_>,
         ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-        /// Takes back what `statement` set for longer than the transaction.
-        fn leave(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send {
-            let _ = connection;
-            async { Ok(()) }
+        /// Commits a transaction that was begun here and fenced, and takes back what was set for longer than it lasts.
+        /// Whether it still was the transaction that was begun.
+        fn commit(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<bool>> + Send {
+            async {
+                Self::TransactionManager::commit(connection).await?;
+                Ok(true)
+            }
+        }
+
+        /// Rolls one back.
+        fn rollback(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send {
+            Self::TransactionManager::rollback(connection)
         }
 
         /// Every name and who holds it.

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::clock::{Clock, Moment};
 use crate::event::{Event, EventKind, Reporter};
 use crate::name::WorkName;
 use crate::protocol::Term;
-use crate::tenure::Tenure;
+use crate::tenure::{LossNews, Tenure};
 
 /// The exit status of a process that ends because a work ignored the loss of its lease.
 pub const EXIT_STATUS: i32 = 70;
@@ -101,7 +102,7 @@ impl Watchdog {
         state.watched.insert(key, Entry { tenure, reported: false });
         drop(state);
         self.ring();
-        Watched { watchdog: Arc::downgrade(&self.0), key }
+        Watched { watchdog: Arc::clone(&self.0), key }
     }
 
     /// Something changed that moves an exit forward.
@@ -180,8 +181,11 @@ impl Inner {
                 next = Some(next.map_or(soonest, |next: Moment| next.min(soonest)));
             }
         }
-        for tenure in lost {
-            tenure.lose(now);
+        let news: Vec<LossNews> = lost.iter().filter_map(|tenure| tenure.mark_lost(now)).collect();
+        if !news.is_empty() {
+            // Logs and hooks can block, and the exit must not.
+            let tell = move || news.iter().for_each(LossNews::tell);
+            let _ = thread::Builder::new().name("leader-loss".to_owned()).spawn(tell);
         }
         if !overrun.is_empty() {
             self.overrun(overrun);
@@ -198,7 +202,9 @@ impl Inner {
                 let overrun = Overrun::of(&tenure);
                 tracing::error!(name = %overrun.name, term = %overrun.term, trace_id = %overrun.trace_id, "{overrun}");
                 self.reporter.report(&overrun_event(&tenure, &overrun));
-                hook(&overrun);
+                if catch_unwind(AssertUnwindSafe(|| hook(&overrun))).is_err() {
+                    tracing::error!("the function given to `on_overrun` panicked");
+                }
             }
             return;
         }
@@ -228,7 +234,7 @@ impl Inner {
 
 impl Overrun {
     fn of(tenure: &Tenure) -> Self {
-        Self { name: tenure.0.name.clone(), term: tenure.term(), trace_id: tenure.trace_id().into() }
+        Self { name: tenure.0.name.clone(), term: tenure.term(), trace_id: Arc::clone(&tenure.0.trace_id) }
     }
 }
 
@@ -242,14 +248,13 @@ fn overrun_event(tenure: &Tenure, overrun: &Overrun) -> Event {
 
 /// The work of a watched tenure still runs as long as this lives.
 pub(crate) struct Watched {
-    watchdog: Weak<Inner>,
+    /// Strong: the watchdog outlives a keeper that panicked.
+    watchdog: Arc<Inner>,
     key: u64,
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        if let Some(watchdog) = self.watchdog.upgrade() {
-            watchdog.lock().watched.remove(&self.key);
-        }
+        self.watchdog.lock().watched.remove(&self.key);
     }
 }

@@ -5,6 +5,7 @@ mod answers;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::Discriminant;
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -46,6 +47,8 @@ pub(crate) struct Campaign {
     open_due: Moment,
     /// After a failure nothing but renewals is sent until then.
     quiet_until: Moment,
+    /// The statement that has failed last, and how often in a row.
+    failing: Option<(Discriminant<Request>, u32)>,
     release_due: Moment,
     close_due: Moment,
     /// The start of the last renewal whose digest still has to be reconciled.
@@ -107,6 +110,7 @@ impl Campaign {
             scan_due: start,
             open_due: start,
             quiet_until: start,
+            failing: None,
             release_due: start,
             close_due: start,
             unconfirmed: None,
@@ -161,7 +165,7 @@ impl Campaign {
         }
     }
 
-    /// Asks the work of a name to end; whether one runs here that was not asked before.
+    /// Asks the work of a name to end, if one runs here; the term whose release to wait for.
     pub(crate) fn step_down(&mut self, name: &WorkName) -> Option<Term> {
         self.tell(name, Ending::SteppedDown)
     }
@@ -210,8 +214,11 @@ impl Campaign {
     }
 
     fn tell(&mut self, name: &WorkName, ending: Ending) -> Option<Term> {
-        let Some(Standing::Leading { term, told, .. }) = self.names.get_mut(name) else {
-            return None;
+        let (term, told) = match self.names.get_mut(name)? {
+            Standing::Leading { term, told, .. } => (term, told),
+            // On its way already.
+            Standing::Releasing { term, .. } | Standing::Lost { term, .. } => return Some(*term),
+            Standing::Standby { .. } => return None,
         };
         if told.is_none() {
             *told = Some(ending);

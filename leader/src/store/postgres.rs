@@ -60,21 +60,30 @@ impl Postgres {
     }
 
     async fn run(&mut self, statement: &str) -> Result<Vec<PgRow>, StoreError> {
+        let attempt = millis(self.scope.attempt);
+        let (connection, durable) = self.connection().await?;
         let message = format!(
             "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL lock_timeout = '2s'; \
-             SET LOCAL statement_timeout = '{}ms'; {}{statement}",
-            millis(self.scope.attempt),
-            self.durable,
+             SET LOCAL statement_timeout = '{attempt}ms'; {durable}{statement}",
         );
-        self.send(message).await
+        raw_sql(AssertSqlSafe(message)).fetch_all(connection).await.map_err(failed)
     }
 
-    async fn send(&mut self, message: String) -> Result<Vec<PgRow>, StoreError> {
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            None => self.connection.insert(PgConnection::connect_with(&self.options).await.map_err(failed)?),
+    /// The connection, and what makes a commit on it durable.
+    async fn connection(&mut self) -> Result<(&mut PgConnection, &'static str), StoreError> {
+        let connection = if let Some(connection) = self.connection.take() {
+            connection
+        } else {
+            let mut connection = PgConnection::connect_with(&self.options).await.map_err(failed)?;
+            let look = "SELECT current_setting('synchronous_commit')";
+            let row = raw_sql(look).fetch_one(&mut connection).await.map_err(failed)?;
+            self.durable = match get::<String>(&row, 0)?.as_str() {
+                "off" => "SET LOCAL synchronous_commit = on; ",
+                _ => "",
+            };
+            connection
         };
-        raw_sql(AssertSqlSafe(message)).fetch_all(connection).await.map_err(failed)
+        Ok((self.connection.insert(connection), self.durable))
     }
 
     /// Announces what `freed` returned a row for.
@@ -89,15 +98,15 @@ impl Postgres {
 impl Store for Postgres {
     async fn prepare(&mut self, create: bool) -> Result<(), StoreError> {
         const LOOK: &str = "SELECT current_setting('server_version_num')::bigint, pg_is_in_recovery(), \
-             current_setting('synchronous_commit'), \
              to_regclass('leader_sessions') IS NOT NULL AND to_regclass('leader_names') IS NOT NULL";
-        self.durable = "";
-        let rows = self.send(LOOK.to_owned()).await?;
-        let row = one(&rows)?;
-        let version: i64 = get(row, 0)?;
-        let standby: bool = get(row, 1)?;
-        let durability: String = get(row, 2)?;
-        let there: bool = get(row, 3)?;
+        /// Touches nothing, and is refused all the same where a right is missing.
+        const RIGHTS: &str = "UPDATE leader_names SET term = term WHERE false; \
+             UPDATE leader_sessions SET expires_at_ms = expires_at_ms WHERE false; DELETE FROM leader_sessions WHERE false";
+        let (connection, _) = self.connection().await?;
+        let row = raw_sql(LOOK).fetch_one(connection).await.map_err(failed)?;
+        let version: i64 = get(&row, 0)?;
+        let standby: bool = get(&row, 1)?;
+        let there: bool = get(&row, 2)?;
         if version < OLDEST {
             return Err(StoreError::unfit(format!(
                 "this PostgreSQL server has version {}; leases need 12 or later",
@@ -107,9 +116,6 @@ impl Store for Postgres {
         if standby {
             let why = "the server is a standby";
             return Err(StoreError::new(Cause::Refused(READ_ONLY.to_owned()), why));
-        }
-        if durability == "off" {
-            self.durable = "SET LOCAL synchronous_commit = on; ";
         }
         if !there {
             if !create {
@@ -122,7 +128,7 @@ impl Store for Postgres {
             }
             self.run(&format!("SET LOCAL client_min_messages = warning; SELECT pg_advisory_xact_lock({CREATE_LOCK}); {TABLES}")).await?;
         }
-        Ok(())
+        self.run(RIGHTS).await.map(drop)
     }
 
     async fn ensure(&mut self, names: &[WorkName]) -> Result<(), StoreError> {
@@ -253,16 +259,17 @@ impl Store for Postgres {
             text(&json_holds(held)),
             self.namespace(),
         );
+        let names: Vec<WorkName> = held.iter().map(|(name, _)| name.clone()).collect();
         let statement = format!(
-            "{}; SELECT name, term FROM leader_names WHERE namespace = {} AND session_id = '{id}'",
+            "{}; SELECT name, term FROM leader_names WHERE namespace = {} AND session_id = '{id}' \
+             AND name = ANY(ARRAY(SELECT {}))",
             self.announcing(&release),
             self.namespace(),
+            elements(&json_names(&names)),
         );
         let rows = self.run(&statement).await?;
         // The announcement answers with a row of one column.
-        let mut kept = holds(rows.iter().filter(|row| row.len() == 2))?;
-        kept.retain(|hold| held.contains(hold));
-        Ok(kept)
+        holds(rows.iter().filter(|row| row.len() == 2)).map(|kept| super::asked(kept, held))
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
@@ -287,9 +294,11 @@ impl Store for Postgres {
     }
 }
 
+/// How long after a connection was lost the next one is dialled, at first.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Listens for releases for ever. Losing this connection costs nothing but speed.
 async fn listen(options: PgConnectOptions, channel: String, notified: Arc<Notify>) {
-    const PAUSE: Duration = Duration::from_secs(1);
     const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
     let mut pause = PAUSE;
@@ -320,6 +329,34 @@ async fn hear(
     said: &mut bool,
     pause: &mut Duration,
 ) -> Result<(), sqlx::Error> {
+    const SET_UP: Duration = Duration::from_secs(10);
+    /// A network that forgets an idle connection tells nobody.
+    const QUIET: Duration = Duration::from_secs(30);
+
+    let timed_out = |_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
+    let set_up = tokio::time::timeout(SET_UP, set_up(options, channel));
+    let Some(mut listener) = set_up.await.map_err(timed_out)?? else { return Ok(()) };
+    if std::mem::replace(said, false) {
+        tracing::info!("listening for releases again");
+    }
+    *pause = PAUSE;
+    // Releases may have been missed while nobody listened.
+    notified.notify_one();
+    loop {
+        match tokio::time::timeout(QUIET, listener.try_recv()).await {
+            Ok(Ok(Some(_))) => notified.notify_one(),
+            Ok(Ok(None)) => return Err(sqlx::Error::PoolClosed),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => {
+                let alive = tokio::time::timeout(SET_UP, backend(&mut listener));
+                alive.await.map_err(timed_out)??;
+            }
+        }
+    }
+}
+
+/// A connection that listens, unless it would never deliver.
+async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgListener>, sqlx::Error> {
     const TEST: Duration = Duration::from_secs(1);
 
     let pool = PgPoolOptions::new().max_connections(2).connect_with(options.clone()).await?;
@@ -331,34 +368,23 @@ async fn hear(
     // server that serves others next, and who did not listen is confused by what it hears. Two clients that are served by
     // one backend give such a pooler away before anything was said.
     if backend(&mut listener).await? == backend(&mut *other).await? {
-        return Ok(());
+        return Ok(None);
     }
     listener.listen(channel).await?;
     // From the other connection: a pooler delivers what a client says to itself while it is being served.
     let said_so =
         raw_sql(AssertSqlSafe(format!("SELECT pg_notify('{channel}', '')"))).execute(&mut *other).await;
     drop(other.detach());
-    let heard = tokio::time::timeout(TEST, listener.try_recv()).await;
-    match (said_so, heard) {
-        (Ok(_), Ok(Ok(Some(_)))) => {}
-        (Ok(_), Ok(Ok(None))) => return Err(sqlx::Error::PoolClosed),
-        (Ok(_), Ok(Err(error))) => return Err(error),
+    match (said_so, tokio::time::timeout(TEST, listener.try_recv()).await) {
+        (Ok(_), Ok(Ok(Some(_)))) => Ok(Some(listener)),
+        (Ok(_), Ok(Ok(None))) => Err(sqlx::Error::PoolClosed),
+        (Ok(_), Ok(Err(error))) => Err(error),
         (Err(_), _) | (_, Err(_)) => {
             // A pooler after all.
             listener.unlisten_all().await?;
-            return Ok(());
+            Ok(None)
         }
     }
-    if std::mem::replace(said, false) {
-        tracing::info!("listening for releases again");
-    }
-    *pause = Duration::from_secs(1);
-    // Releases may have been missed while nobody listened.
-    notified.notify_one();
-    while listener.try_recv().await?.is_some() {
-        notified.notify_one();
-    }
-    Err(sqlx::Error::PoolClosed)
 }
 
 /// The process of the server that serves a connection now.
@@ -406,10 +432,6 @@ fn session_id(text: &str) -> Result<SessionId, StoreError> {
     SessionId::parse(text).ok_or_else(|| {
         StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
     })
-}
-
-fn one(rows: &[PgRow]) -> Result<&PgRow, StoreError> {
-    rows.first().ok_or_else(|| failed(sqlx::Error::RowNotFound))
 }
 
 fn get<'r, T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>>(

@@ -1,7 +1,9 @@
 //! Fences on MySQL and MariaDB.
 
+use futures::TryStreamExt;
 use sqlx::mysql::MySqlDatabaseError;
-use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool, Row, SqlSafeStr, SqlStr, raw_sql};
+use sqlx::{AssertSqlSafe, Database, MySql, MySqlConnection, Pool, Row, SqlSafeStr, SqlStr, raw_sql};
+use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
 use super::sealed::Dialect;
@@ -11,10 +13,15 @@ use crate::store::mysql::{NOW, bytes};
 /// Which of the two servers this is decides what bounds a frozen holder, and only the server knows: each reads its
 /// own half of the statement. MariaDB has a limit for idle transactions; on MySQL the one for idle connections must
 /// do. Neither has a form that lasts for one transaction, so the old values are kept and put back.
+///
+/// A deadlock rolls the whole transaction back, its fence with it, and says so with the error of one statement. Without
+/// `autocommit` what follows waits for the commit all the same, and is refused there.
 fn bound(key: &Key<'_>) -> String {
     let idle = key.idle.as_secs();
+    let autocommit =
+        if key.own { ", @leader_autocommit = @@SESSION.autocommit, SESSION autocommit = 0" } else { "" };
     format!(
-        "SET @leader_fence = {term} \
+        "SET @leader_fence = {term}{autocommit} \
          /*M!100600 , @leader_idle = @@SESSION.idle_transaction_timeout, @leader_write = @@SESSION.net_write_timeout, \
          SESSION idle_transaction_timeout = IF(@@SESSION.idle_transaction_timeout BETWEEN 1 AND {idle}, @@SESSION.idle_transaction_timeout, {idle}), \
          SESSION net_write_timeout = LEAST(@@SESSION.net_write_timeout, {idle}) */ \
@@ -24,6 +31,11 @@ fn bound(key: &Key<'_>) -> String {
         term = key.term,
     )
 }
+
+/// Puts back what `bound` set, outside the transaction: switching `autocommit` on commits.
+const LEAVE: &str = "SET SESSION autocommit = @leader_autocommit \
+     /*M!100600 , SESSION idle_transaction_timeout = @leader_idle, SESSION net_write_timeout = @leader_write */ \
+     /*!80000 , SESSION wait_timeout = @leader_idle, SESSION net_write_timeout = @leader_write */";
 
 impl Dialect for MySql {
     fn statement(key: &Key<'_>) -> Option<SqlStr> {
@@ -36,24 +48,48 @@ impl Dialect for MySql {
     }
 
     async fn hold(connection: &mut MySqlConnection, key: &Key<'_>) -> sqlx::Result<bool> {
+        // By the savepoint the commit knows the transaction again.
+        let savepoint = if key.own { "; SAVEPOINT leader_fence" } else { "" };
         let statement = format!(
             "SELECT 1 FROM leader_names WHERE namespace = {} AND name = {} AND session_id = '{}' AND term = {} \
-             LOCK IN SHARE MODE /*trace_id='{}'*/",
+             LOCK IN SHARE MODE /*trace_id='{}'*/{savepoint}",
             bytes(key.namespace),
             bytes(key.name),
             key.session,
             key.term,
             key.trace_id,
         );
-        let row = raw_sql(AssertSqlSafe(statement)).fetch_optional(connection).await?;
-        Ok(row.is_some())
+        let rows = raw_sql(AssertSqlSafe(statement)).fetch_all(connection).await?;
+        Ok(!rows.is_empty())
     }
 
-    async fn leave(connection: &mut MySqlConnection) -> sqlx::Result<()> {
-        const LEAVE: &str = "SET @leader_fence = NULL \
-             /*M!100600 , SESSION idle_transaction_timeout = @leader_idle, SESSION net_write_timeout = @leader_write */ \
-             /*!80000 , SESSION wait_timeout = @leader_idle, SESSION net_write_timeout = @leader_write */";
-        raw_sql(LEAVE).execute(connection).await.map(drop)
+    async fn commit(connection: &mut MySqlConnection) -> sqlx::Result<bool> {
+        /// `SAVEPOINT … does not exist`
+        const NO_SAVEPOINT: u16 = 1305;
+
+        let message = format!("RELEASE SAVEPOINT leader_fence; COMMIT; {LEAVE}");
+        let mut done = 0;
+        let mut results = raw_sql(AssertSqlSafe(message)).fetch_many(&mut *connection);
+        loop {
+            match results.try_next().await {
+                Ok(Some(_)) => done += 1,
+                Ok(None) => break,
+                Err(error) if done == 0 && number(&error) == Some(NO_SAVEPOINT) => return Ok(false),
+                // Committed is committed, whatever became of the connection then; the pool will find out.
+                Err(_) if done >= 2 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        drop(results);
+        // sqlx believes in the old transaction: its ROLLBACK goes out with the next message and finds none.
+        <Self as Database>::TransactionManager::start_rollback(connection);
+        Ok(true)
+    }
+
+    async fn rollback(connection: &mut MySqlConnection) -> sqlx::Result<()> {
+        raw_sql(AssertSqlSafe(format!("ROLLBACK; {LEAVE}"))).execute(&mut *connection).await?;
+        <Self as Database>::TransactionManager::start_rollback(connection);
+        Ok(())
     }
 
     async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {

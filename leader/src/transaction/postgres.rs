@@ -1,6 +1,9 @@
 //! Fences on PostgreSQL.
 
-use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row, raw_sql};
+use std::borrow::Cow;
+
+use sqlx::{AssertSqlSafe, Database, PgConnection, Pool, Postgres, Row, raw_sql};
+use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
 use super::sealed::Dialect;
@@ -31,6 +34,20 @@ impl Dialect for Postgres {
         Ok(row.is_some())
     }
 
+    async fn commit(connection: &mut PgConnection) -> sqlx::Result<bool> {
+        // A transaction in which a statement has failed answers COMMIT with a rollback and no error; any other
+        // statement is refused in it. The empty transaction is for sqlx, which believes in the old one, and for
+        // its ROLLBACK, which goes out with the next message.
+        match raw_sql("SELECT 1; COMMIT; BEGIN").execute(&mut *connection).await {
+            Ok(_) => {
+                <Self as Database>::TransactionManager::start_rollback(connection);
+                Ok(true)
+            }
+            Err(error) if code(&error).as_deref() == Some("25P02") => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {
         let rows = raw_sql(AssertSqlSafe(format!(
             "SELECT n.namespace, n.name, n.term, n.elected_at_ms, s.id, s.instance, s.expires_at_ms - {NOW} \
@@ -42,16 +59,16 @@ impl Dialect for Postgres {
     }
 
     fn is_conflict(error: &sqlx::Error) -> bool {
-        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-        code.is_some_and(|code| code == "40001")
+        code(error).as_deref() == Some("40001")
     }
 
     fn is_missing(error: &sqlx::Error) -> bool {
-        error
-            .as_database_error()
-            .and_then(sqlx::error::DatabaseError::code)
-            .is_some_and(|code| code == "42P01")
+        code(error).as_deref() == Some("42P01")
     }
+}
+
+fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
+    error.as_database_error().and_then(sqlx::error::DatabaseError::code)
 }
 
 /// What `pg_stat_activity` shows: at most 63 bytes, ASCII.

@@ -5,12 +5,15 @@ use sqlx::{Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
 use super::Key;
 use super::sealed::Dialect;
 use crate::status::{Lease, lease};
-use crate::store::sqlite::{LEASES, Turnstile};
+use crate::store::sqlite::{LEASES, Turnstile, in_memory};
 
 impl Dialect for Sqlite {
     const HOLDS_UP_THE_KEEPER: bool = true;
 
     async fn pass(pool: &Pool<Self>) {
+        if in_memory(pool.connect_options().get_filename()) {
+            return;
+        }
         Turnstile::beside(pool.connect_options().get_filename()).pass().await;
     }
 

@@ -1,6 +1,7 @@
 //! What an answer changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::discriminant;
 
 use super::{Campaign, LOOK_AGAIN, Plan, Tables};
 use crate::clock::Moment;
@@ -54,6 +55,9 @@ impl Campaign {
                     self.tables = Tables::Missing;
                     self.lose(Loss::NoTables, now);
                     return;
+                }
+                if !matches!(request, Request::Renew { .. }) {
+                    self.note(&request, reply.is_ok());
                 }
                 match request {
                     Request::Renew { .. } => self.renewed(started, &reply, now),
@@ -131,11 +135,25 @@ impl Campaign {
         }
     }
 
-    /// A statement other than a renewal failed: a renewal will tell whether the database answers at all.
+    /// A statement other than a renewal failed: a renewal will tell whether the database answers at all. One that fails
+    /// again and again is tried less and less often.
     fn fall_back(&mut self, now: Moment) {
-        self.renew_now = true;
-        self.quiet_until = now + LOOK_AGAIN;
+        let times = self.failing.map_or(1, |(_, times)| times);
+        let pause = LOOK_AGAIN.saturating_mul(1 << (times - 1).min(10)).min(self.timings.campaign);
+        self.renew_now |= times == 1;
+        self.quiet_until = now + pause;
         self.plan = Plan::default();
+    }
+
+    /// Counts how often in a row the same statement has failed, whatever else succeeds in between.
+    fn note(&mut self, request: &Request, good: bool) {
+        let kind = discriminant(request);
+        self.failing = match self.failing {
+            Some((failing, _)) if failing == kind && good => None,
+            Some((failing, times)) if failing == kind => Some((kind, times + 1)),
+            None if !good => Some((kind, 1)),
+            other => other,
+        };
     }
 
     fn scanned(&mut self, started: Moment, reply: Result<Reply, Failure>, now: Moment) {
@@ -227,12 +245,10 @@ impl Campaign {
         if !kept.is_empty() {
             self.release_due = now + LOOK_AGAIN;
         }
-        for hold in asked {
-            if kept.contains(hold) {
-                continue;
-            }
-            let (name, given) = hold;
-            self.orphans.retain(|orphan| orphan != hold);
+        let kept: BTreeSet<&Hold> = kept.iter().collect();
+        let given: BTreeSet<&Hold> = asked.iter().filter(|hold| !kept.contains(hold)).collect();
+        self.orphans.retain(|orphan| !given.contains(orphan));
+        for (name, given) in given {
             if let Some(standing) = self.names.get_mut(name)
                 && let Standing::Releasing { term, from, .. } = *standing
                 && term == *given
