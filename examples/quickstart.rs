@@ -1,6 +1,7 @@
 //! One work, elected through a SQLite file. Run it twice side by side: one replica works, the other stands by and takes
 //! over when you stop or kill the first.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use leader::{State, Tenure};
@@ -30,7 +31,8 @@ async fn ticker(tenure: Tenure, State(pool): State<SqlitePool>) -> anyhow::Resul
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| "leader=info".into()))
-        .without_time()
+        .with_timer(tracing_subscriber::fmt::time::uptime())
+        .with_ansi(std::io::stdout().is_terminal())
         .with_target(false)
         .init();
 

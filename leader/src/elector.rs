@@ -261,7 +261,7 @@ impl Builder {
         let pulse = Arc::new(Trust::new(clock.now(), clock.clone(), timings));
         let trouble = Arc::<Trouble>::default();
         running.pulse = Some(Pulse { renewals: Arc::clone(&pulse), trouble: Arc::clone(&trouble), timings });
-        let campaigning = format!("campaigning for {} through {target}", listed(&works));
+        let greeting = format!("campaigning for {} through {target}", listed(&works));
         let crew = Crew {
             works,
             states: Arc::new(states),
@@ -279,11 +279,10 @@ impl Builder {
             duties: Duties::default(),
         };
         let (ready, started) = oneshot::channel();
-        let keeper = Keeper { store, target, create: migrate, crew, commands };
+        let keeper = Keeper { store, target, create: migrate, greeting, crew, commands };
         spawn(keeper, ready)
             .map_err(|error| Error::Config(format!("cannot start the keeper's thread: {error}")))?;
         started.await.map_err(|_| Error::Stopped)??;
-        tracing::info!(%instance, "{campaigning}");
         Ok(running)
     }
 

@@ -3,7 +3,6 @@
 //! `Display` says what failed and what to do about it; the cause is the `source`. `Debug` prints both, since it is what
 //! a `main` that returns the error shows.
 
-use std::error::Error as StdError;
 use std::fmt;
 
 use crate::name::WorkName;
@@ -67,13 +66,7 @@ pub enum Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")?;
-        let mut source = self.source();
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
-        Ok(())
+        f.write_str(&crate::run::chain(self))
     }
 }
 

@@ -26,7 +26,7 @@ use crate::run::{Launch, launch};
 use crate::state::States;
 use crate::status::{Role, Status, WorkStatus};
 use crate::store::{Cause, Store, StoreError};
-use crate::tenure::{Founding, LossNews, Tenure, Trust};
+use crate::tenure::{Founding, Tenure, Trust};
 use crate::timings::Timings;
 use crate::watchdog::Watchdog;
 
@@ -56,6 +56,8 @@ pub(crate) struct Keeper<S> {
     /// The database, for people.
     pub(crate) target: String,
     pub(crate) create: bool,
+    /// The first line of the log.
+    pub(crate) greeting: String,
     pub(crate) crew: Crew,
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
 }
@@ -76,6 +78,7 @@ impl<S: Store> Keeper<S> {
         let mut campaign =
             Campaign::new(self.crew.timings, names, session, crate::random::generator(), fresh_id);
         self.crew.publish(&campaign);
+        tracing::info!(instance = self.crew.reporter.instance(), "{}", self.greeting);
         self.crew.reporter.report_replica(EventKind::Started);
         if ready.send(Ok(())).is_err() {
             // Whoever started this has gone away meanwhile.
@@ -319,13 +322,16 @@ impl Crew {
             if let Effect::End { name, term, ending: Ending::LeaseLost } = effect
                 && let Some(incumbent) = self.duties.running.get(name)
                 && incumbent.tenure.term() == *term
+                && incumbent.tenure.mark_lost(now)
             {
-                news.extend(incumbent.tenure.mark_lost(now));
+                news.push(incumbent.tenure.clone());
             }
         }
         if !news.is_empty() {
             self.watchdog.ring();
-            news.iter().for_each(LossNews::tell);
+        }
+        for tenure in news {
+            tenure.tell_loss();
         }
         for effect in effects {
             match effect {
@@ -555,9 +561,11 @@ impl Drop for Crew {
     /// A keeper that panicked renews nothing any more: its tenures are over now, not at their deadline.
     fn drop(&mut self) {
         let now = self.clock.now();
-        let news: Vec<LossNews> =
-            self.duties.running.values().filter_map(|running| running.tenure.mark_lost(now)).collect();
+        let tenures = || self.duties.running.values().map(|incumbent| &incumbent.tenure);
+        let lost: Vec<&Tenure> = tenures().filter(|tenure| tenure.mark_lost(now)).collect();
         self.watchdog.ring();
-        news.iter().for_each(LossNews::tell);
+        for tenure in lost {
+            tenure.tell_loss();
+        }
     }
 }

@@ -201,7 +201,7 @@ pub use state::State;
 pub use status::{Holder, Lease, Role, Status, WorkStatus, status};
 pub use tenure::{Ended, Failed, Tenure};
 pub use timings::{Timings, TimingsError};
-pub use transaction::{Fenced, Transaction, TransactionError};
+pub use transaction::{FenceTarget, Fenced, Transaction, TransactionError};
 pub use watchdog::{EXIT_STATUS, Overrun};
 
 /// The snippets of the guides compile.

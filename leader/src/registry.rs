@@ -77,6 +77,13 @@ pub(crate) struct Wishes {
     pub(crate) except: Vec<String>,
 }
 
+impl Wishes {
+    fn may_lead(&self, name: &str) -> bool {
+        let listed = |names: &[String]| names.iter().any(|listed| listed == name);
+        self.only.as_deref().is_none_or(listed) && !listed(&self.except)
+    }
+}
+
 /// The works of this process, each under its name.
 pub(crate) type Works = BTreeMap<WorkName, Enlisted>;
 
@@ -94,7 +101,8 @@ pub(crate) fn check(
 
     for candidate in candidates {
         let Candidate { name, place, needs, work } = candidate;
-        for need in needs.iter().filter(|need| !states.has(need)) {
+        let led_here = wishes.may_lead(&name);
+        for need in needs.iter().filter(|need| led_here && !states.has(need)) {
             faults.push(Fault::MissingState { name: name.clone(), type_name: need.type_name, place });
         }
         match WorkName::new(&name) {
@@ -132,10 +140,7 @@ pub(crate) fn check(
         return Err(faults);
     }
 
-    works.retain(|name, _| {
-        let listed = |names: &[String]| names.iter().any(|listed| listed == name.as_str());
-        wishes.only.as_deref().is_none_or(listed) && !listed(&wishes.except)
-    });
+    works.retain(|name, _| wishes.may_lead(name.as_str()));
     Ok(works)
 }
 
@@ -287,6 +292,17 @@ mod tests {
                 "`only` names the work `typo`, which is not registered; the linker drops a crate that nobody names: `use that_crate as _;` keeps it",
             ]
         );
+    }
+
+    #[test]
+    fn a_state_is_needed_where_its_work_may_be_led() {
+        use crate::state::FromStates;
+
+        let candidates =
+            || vec![candidate("a", 1, vec![<crate::State<String>>::need()]), candidate("b", 2, vec![])];
+        let except = Wishes { except: vec!["a".to_owned()], ..Wishes::default() };
+        assert!(check(candidates(), &States::default(), &except).is_ok());
+        assert!(check(candidates(), &States::default(), &Wishes::default()).is_err());
     }
 
     #[test]

@@ -49,6 +49,9 @@ struct Presence {
 impl Presence {
     fn tell(&self, ending: Option<Ending>, outcome: &Outcome) {
         if !self.told.swap(true, Ordering::Relaxed) {
+            // What was lost is told before what came of it.
+            self.tenure.tell_loss();
+            self.tenure.settle();
             let _entered = self.span.enter();
             self.reporter.report(&judge(&self.tenure, ending, outcome));
         }
@@ -175,11 +178,18 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
+        add_cause(&mut text, &error.to_string());
         source = error.source();
     }
     text
+}
+
+/// Some errors say what caused them themselves, sqlx's among them.
+pub(crate) fn add_cause(text: &mut String, cause: &str) {
+    if !text.contains(cause) {
+        text.push_str(": ");
+        text.push_str(cause);
+    }
 }
 
 /// A future whose panics come out as errors, those of its destructor included.

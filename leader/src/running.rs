@@ -87,7 +87,8 @@ impl Running {
     /// # Errors
     ///
     /// [`Error::Shutdown`] names the works that still run after
-    /// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). They keep their leases as long as the process lives.
+    /// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). They keep their leases as long as the process lives,
+    /// and a work that blocks its thread keeps it alive when `main` returns: end it with [`std::process::exit`].
     pub async fn shutdown(self) -> Result<(), Error> {
         if self.pulse.is_none() {
             self.reporter.report_replica(EventKind::Stopped);
@@ -102,7 +103,10 @@ impl Running {
             return self.outcome();
         }
         let running = self.status().works.into_iter().filter(|work| work.role != Role::Standby);
-        Err(Error::Shutdown { works: running.map(|work| work.name).collect(), within })
+        let error = Error::Shutdown { works: running.map(|work| work.name).collect(), within };
+        // A work that blocks its thread keeps a runtime from being dropped, and so `main` from printing what it returns.
+        tracing::error!("{error}");
+        Err(error)
     }
 
     /// Resolves when the elector cannot go on: its thread panicked, which is a bug. Losing the database is no reason,

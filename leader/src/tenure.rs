@@ -3,8 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -57,6 +57,9 @@ pub(crate) struct Shared {
     token: CancellationToken,
     /// Cancelled when the lease is lost.
     loss: CancellationToken,
+    loss_told: Once,
+    /// The end of the tenure was told.
+    settled: AtomicBool,
     /// Cancelled when the tenure ends or its work returns.
     tasks_end: CancellationToken,
     tasks: TaskTracker,
@@ -133,6 +136,8 @@ impl Tenure {
             ending: OnceLock::new(),
             lost: OnceLock::new(),
             loss: CancellationToken::new(),
+            loss_told: Once::new(),
+            settled: AtomicBool::new(false),
             tasks_end: token.child_token(),
             token,
             tasks: TaskTracker::new(),
@@ -276,19 +281,44 @@ impl Tenure {
     /// Tells the work that its lease is lost, and everybody else. This can come after another ending, and then starts
     /// the grace all the same.
     pub(crate) fn lose(&self, now: Moment) {
-        if let Some(news) = self.mark_lost(now) {
-            news.tell();
+        if self.mark_lost(now) {
+            self.tell_loss();
         }
     }
 
-    /// Tells the work alone, which cannot block: logs and hooks can. Whoever gets the news has to tell it.
+    /// Tells the work alone, which cannot block: logs and hooks can. Whether that is news, to be followed by
+    /// [`tell_loss`](Self::tell_loss).
     #[must_use]
-    pub(crate) fn mark_lost(&self, now: Moment) -> Option<LossNews> {
-        self.0.lost.set(now).ok()?;
-        let first = self.0.ending.set(Ending::LeaseLost).is_ok();
-        self.0.token.cancel();
-        self.0.loss.cancel();
-        Some(LossNews { tenure: self.clone(), winding_down: !first })
+    pub(crate) fn mark_lost(&self, now: Moment) -> bool {
+        let news = self.0.lost.set(now).is_ok();
+        if news {
+            let _ = self.0.ending.set(Ending::LeaseLost);
+            self.0.token.cancel();
+            self.0.loss.cancel();
+        }
+        news
+    }
+
+    /// The work is gone: a loss is no news any more.
+    pub(crate) fn settle(&self) {
+        self.0.settled.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells the log and the application of a loss, if it was marked, once. Returns when it has been told.
+    pub(crate) fn tell_loss(&self) {
+        if self.is_lost() && !self.0.settled.load(Ordering::Relaxed) {
+            self.0.loss_told.call_once(|| {
+                tracing::warn!(
+                    name = self.name(), term = %self.term(), trace_id = self.trace_id(),
+                    "lease lost, the work is told to end"
+                );
+                let before = self.ending().filter(|ending| *ending != Ending::LeaseLost);
+                self.0.reporter.report(&Event {
+                    reason: before.map(|_| "while winding down".to_owned()),
+                    ..self.event(EventKind::Lost)
+                });
+            });
+        }
     }
 
     /// Resolves when the lease has been lost for so long that an answer of the database is not worth waiting for.
@@ -327,31 +357,10 @@ impl Tenure {
         self.check()?;
         let (reply, confirmed) = oneshot::channel();
         let _ = self.0.keeper.send(Command::Confirm { reply });
-        // A keeper that is gone drops the reply, and the tenure is over for lack of renewals.
-        match self.until_ended(confirmed).await? {
-            Ok(()) => self.check(),
-            Err(_) => Err(Ended(self.ended().await)),
-        }
-    }
-}
-
-/// A loss that the work has heard of and nobody else.
-pub(crate) struct LossNews {
-    tenure: Tenure,
-    winding_down: bool,
-}
-
-impl LossNews {
-    pub(crate) fn tell(&self) {
-        let Self { tenure, winding_down } = self;
-        tracing::warn!(
-            name = tenure.name(), term = %tenure.term(), trace_id = tenure.trace_id(),
-            "lease lost, the work is told to end"
-        );
-        tenure.0.reporter.report(&Event {
-            reason: winding_down.then(|| "while winding down".to_owned()),
-            ..tenure.event(EventKind::Lost)
-        });
+        // A reply that was dropped is an answer too: the session was lost, of which the tenure has heard by now, or it is a
+        // tenure of a test, without a keeper.
+        let _ = self.until_ended(confirmed).await?;
+        self.check()
     }
 }
 

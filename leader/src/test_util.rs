@@ -13,7 +13,6 @@ pub use crate::store::{AnyStore, Companion, Store, StoreError};
 use crate::database::Database;
 use crate::error::Error;
 use crate::event::Reporter;
-use crate::keeper::Command;
 use crate::name::{Namespace, WorkName};
 use crate::protocol::Ending;
 use crate::protocol::Term;
@@ -23,7 +22,9 @@ use crate::timings::Timings;
 
 /// A tenure that no database knows of, to call a work as the ordinary function it is.
 ///
-/// It lasts until [`TestTenure::end`]. A fenced transaction under it is refused, as nobody elected it.
+/// It lasts until [`TestTenure::end`]. A fenced transaction under it is refused with
+/// [`TransactionError::Unknown`](crate::TransactionError::Unknown), as nobody elected it: to test a work that opens one,
+/// start an elector on a test database and let it run the work.
 ///
 /// ```
 /// use leader::{Ending, Tenure, test_util};
@@ -45,7 +46,7 @@ use crate::timings::Timings;
 ///
 /// If the name is not a [`WorkName`].
 pub fn tenure(name: &str) -> (Tenure, TestTenure) {
-    let (keeper, commands) = mpsc::unbounded_channel();
+    let (keeper, _) = mpsc::unbounded_channel();
     let timings =
         Timings { lease: Duration::from_hours(10), deadline: Duration::from_hours(9), ..Timings::default() };
     let clock = Clock::machine();
@@ -59,7 +60,7 @@ pub fn tenure(name: &str) -> (Tenure, TestTenure) {
         keeper,
         reporter: Arc::new(Reporter::new("test".into(), None)),
     });
-    let test = TestTenure { tenure: tenure.clone(), _commands: commands };
+    let test = TestTenure { tenure: tenure.clone() };
     (tenure, test)
 }
 
@@ -67,7 +68,6 @@ pub fn tenure(name: &str) -> (Tenure, TestTenure) {
 #[derive(Debug)]
 pub struct TestTenure {
     tenure: Tenure,
-    _commands: mpsc::UnboundedReceiver<Command>,
 }
 
 impl TestTenure {

@@ -28,6 +28,16 @@ pub trait Fenced: Database + sealed::Dialect {}
 
 impl<DB: sealed::Dialect> Fenced for DB {}
 
+/// What [`Tenure::fence`] can fence: a transaction of sqlx, or a connection of one of the databases that is in one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be fenced",
+    label = "not a transaction or connection of sqlx on PostgreSQL, MySQL or SQLite",
+    note = "pass the `sqlx::Transaction` or its connection: `tenure.fence(&mut tx)`"
+)]
+pub trait FenceTarget: sealed::Target {}
+
+impl<T: sealed::Target> FenceTarget for T {}
+
 /// An open transaction that belongs to a tenure.
 ///
 /// It derefs to the connection: pass `&mut *tx` to sqlx, and `&mut tx` to functions that take the connection.
@@ -172,7 +182,7 @@ pub enum TransactionError {
     Ended(#[from] Ended),
     /// The tenure goes on, and the database of this pool knows nothing of it.
     #[error(
-        "this database does not know the tenure: is it another one than the elector's? use `begin_elsewhere` there"
+        "this database does not know the tenure: its tables were emptied, or it is another one than the elector's, where `begin_elsewhere` serves"
     )]
     Unknown,
     /// The database rolled the transaction back before its commit: a statement had failed, or a deadlock had ended it.
@@ -273,6 +283,9 @@ impl Tenure {
     /// Runs a closure in a fenced transaction: commits when it returns `Ok`, rolls back when it returns `Err` or the
     /// tenure ends meanwhile, in which case its future is dropped.
     ///
+    /// In the closure the connection is `&mut **tx`. Where nothing else names the error's type, end it with
+    /// `Ok::<_, TransactionError>(…)` or `anyhow::Ok(…)`.
+    ///
     /// Cancel safe.
     ///
     /// ```
@@ -355,11 +368,29 @@ impl Tenure {
     /// [`TransactionError::Unknown`]: nobody can ask beside that lock. On MySQL and MariaDB it leaves the
     /// bound on idle transactions on the connection, as nothing tells it of the transaction's end.
     ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] mod example {
+    /// use leader::{Tenure, TransactionError};
+    ///
+    /// async fn mark_sent(tenure: &Tenure, pool: &sqlx::SqlitePool, id: i64) -> Result<(), TransactionError> {
+    ///     let mut tx = pool.begin().await?;
+    ///     tenure.fence(&mut tx).await?;
+    ///     sqlx::query("UPDATE outbox SET sent = true WHERE id = ?").bind(id).execute(&mut *tx).await?;
+    ///     tenure.check()?;
+    ///     Ok(tx.commit().await?)
+    /// }
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`TransactionError::NotInTransaction`] outside a transaction; [`TransactionError::Conflict`] if the transaction
     /// must be run again; otherwise those of [`begin`](Self::begin). Roll the transaction back on each of them.
-    pub async fn fence<DB: Fenced>(&self, connection: &mut DB::Connection) -> Result<(), TransactionError> {
+    pub async fn fence<T: FenceTarget>(&self, transaction: &mut T) -> Result<(), TransactionError> {
+        self.fence_on::<T::Database>(transaction.connection()).await
+    }
+
+    async fn fence_on<DB: Fenced>(&self, connection: &mut DB::Connection) -> Result<(), TransactionError> {
         const BRIEFLY: Duration = Duration::from_millis(250);
 
         self.check()?;
@@ -438,6 +469,47 @@ mod sealed {
     use super::{Database, Future, Key, Pool};
 
     use crate::status::Lease;
+
+    /// What is in a transaction, maybe.
+    #[doc(hidden)]
+    pub trait Target {
+        type Database: super::Fenced;
+
+        fn connection(&mut self) -> &mut <Self::Database as Database>::Connection;
+    }
+
+    impl<DB: super::Fenced> Target for sqlx::Transaction<'_, DB> {
+        type Database = DB;
+
+        fn connection(&mut self) -> &mut DB::Connection {
+            self
+        }
+    }
+
+    impl<DB: super::Fenced> Target for sqlx::pool::PoolConnection<DB> {
+        type Database = DB;
+
+        fn connection(&mut self) -> &mut DB::Connection {
+            self
+        }
+    }
+
+    macro_rules! target {
+        ($feature:literal, $connection:ty, $database:ty) => {
+            #[cfg(feature = $feature)]
+            impl Target for $connection {
+                type Database = $database;
+
+                fn connection(&mut self) -> &mut Self {
+                    self
+                }
+            }
+        };
+    }
+
+    target!("postgres", sqlx::PgConnection, sqlx::Postgres);
+    target!("mysql", sqlx::MySqlConnection, sqlx::MySql);
+    target!("sqlite", sqlx::SqliteConnection, sqlx::Sqlite);
 
     /// What a fenced transaction says to a database.
     #[doc(hidden)]

@@ -16,7 +16,7 @@ use crate::clock::{Clock, Moment};
 use crate::event::{Event, EventKind, Reporter};
 use crate::name::WorkName;
 use crate::protocol::Term;
-use crate::tenure::{LossNews, Tenure};
+use crate::tenure::Tenure;
 
 /// The exit status of a process that ends because a work ignored the loss of its lease.
 pub const EXIT_STATUS: i32 = 70;
@@ -126,7 +126,7 @@ impl Watchdog {
     pub(crate) async fn run(self) {
         loop {
             let now = self.0.clock.now();
-            let next = self.0.look(now, now);
+            let next = self.0.look(now, now, |lost| tell(&lost));
             tokio::select! {
                 () = self.0.clock.sleep_until(next.unwrap_or(now + TICK).min(now + TICK)) => {}
                 () = self.0.async_bell.notified() => {}
@@ -142,7 +142,7 @@ impl Inner {
         loop {
             let Some(this) = inner.upgrade() else { return };
             let begun = this.clock.now();
-            let next = this.look(begun, lenient_until);
+            let next = this.look(begun, lenient_until, tell_apart);
             let pause = next.map_or(TICK, |next| next.since(begun).min(TICK));
             let mut state = this.lock();
             if !std::mem::take(&mut state.rung) {
@@ -162,7 +162,7 @@ impl Inner {
 
     /// Tells those whose lease has run out, ends the process for those that should be gone, and says when to look
     /// again.
-    fn look(&self, now: Moment, lenient_until: Moment) -> Option<Moment> {
+    fn look(&self, now: Moment, lenient_until: Moment, tell: impl FnOnce(Vec<Tenure>)) -> Option<Moment> {
         let mut next = None;
         let mut lost = Vec::new();
         let mut overrun = Vec::new();
@@ -181,11 +181,9 @@ impl Inner {
                 next = Some(next.map_or(soonest, |next: Moment| next.min(soonest)));
             }
         }
-        let news: Vec<LossNews> = lost.iter().filter_map(|tenure| tenure.mark_lost(now)).collect();
-        if !news.is_empty() {
-            // Logs and hooks can block, and the exit must not.
-            let tell = move || news.iter().for_each(LossNews::tell);
-            let _ = thread::Builder::new().name("leader-loss".to_owned()).spawn(tell);
+        lost.retain(|tenure| tenure.mark_lost(now));
+        if !lost.is_empty() {
+            tell(lost);
         }
         if !overrun.is_empty() {
             self.overrun(overrun);
@@ -230,6 +228,17 @@ impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn tell(lost: &[Tenure]) {
+    for tenure in lost {
+        tenure.tell_loss();
+    }
+}
+
+/// Logs and hooks can block, and the exit must not wait for them.
+fn tell_apart(lost: Vec<Tenure>) {
+    let _ = thread::Builder::new().name("leader-loss".to_owned()).spawn(move || tell(&lost));
 }
 
 impl Overrun {

@@ -345,7 +345,7 @@ async fn hear(
     loop {
         match tokio::time::timeout(QUIET, listener.try_recv()).await {
             Ok(Ok(Some(_))) => notified.notify_one(),
-            Ok(Ok(None)) => return Err(sqlx::Error::PoolClosed),
+            Ok(Ok(None)) => return Err(closed()),
             Ok(Err(error)) => return Err(error),
             Err(_) => {
                 let alive = tokio::time::timeout(SET_UP, backend(&mut listener));
@@ -370,6 +370,10 @@ async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgLi
     if backend(&mut listener).await? == backend(&mut *other).await? {
         return Ok(None);
     }
+    // It is idle for long, and on purpose. (The setting came with PostgreSQL 14.)
+    let patience = "SELECT set_config('idle_session_timeout', '0', false) \
+         WHERE current_setting('idle_session_timeout', true) IS NOT NULL";
+    raw_sql(patience).execute(&mut listener).await?;
     listener.listen(channel).await?;
     // From the other connection: a pooler delivers what a client says to itself while it is being served.
     let said_so =
@@ -377,7 +381,7 @@ async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgLi
     drop(other.detach());
     match (said_so, tokio::time::timeout(TEST, listener.try_recv()).await) {
         (Ok(_), Ok(Ok(Some(_)))) => Ok(Some(listener)),
-        (Ok(_), Ok(Ok(None))) => Err(sqlx::Error::PoolClosed),
+        (Ok(_), Ok(Ok(None))) => Err(closed()),
         (Ok(_), Ok(Err(error))) => Err(error),
         (Err(_), _) | (_, Err(_)) => {
             // A pooler after all.
@@ -385,6 +389,11 @@ async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgLi
             Ok(None)
         }
     }
+}
+
+/// sqlx's listener only says that it has no connection any more.
+fn closed() -> sqlx::Error {
+    sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into())
 }
 
 /// The process of the server that serves a connection now.

@@ -25,7 +25,7 @@ async fn another_database_is_unknown<DB: Sql>(stage: Stage<DB>) {
         assert!(matches!(refused, Some(TransactionError::Unknown)), "{refused:?}");
     }
     let mut yours = pool.begin().await.unwrap();
-    let refused = led.tenure.fence::<DB>(&mut yours).await.err();
+    let refused = led.tenure.fence(&mut yours).await.err();
     assert!(matches!(refused, Some(TransactionError::Unknown)), "{refused:?}");
     yours.rollback().await.unwrap();
     assert_eq!(led.tenure.ending(), None);

@@ -86,7 +86,7 @@ async fn refused_after<DB: Sql>(stage: &Stage<DB>, led: &Led, ending: Ending, en
     let over = |refused: TransactionError| matches!(refused, TransactionError::Ended(ended) if ended.ending() == ending);
     assert!(tenure.check().is_err_and(|ended| ended.ending() == ending));
 
-    let refused = tenure.fence::<DB>(&mut yours).await.unwrap_err();
+    let refused = tenure.fence(&mut yours).await.unwrap_err();
     assert!(over(refused));
     yours.rollback().await.unwrap();
     assert!(over(open.commit().await.unwrap_err()));

@@ -21,7 +21,7 @@ async fn a_transaction_of_yours<DB: Sql>(stage: Stage<DB>) {
     let pool = stage.pool(1);
     for what in 0..2 {
         let mut yours = pool.begin().await.unwrap();
-        led.tenure.fence::<DB>(&mut yours).await.unwrap();
+        led.tenure.fence(&mut yours).await.unwrap();
         assert!(stage.is_locked().await);
         DB::run(&mut yours, &row(&led.tenure, what)).await.unwrap();
         yours.commit().await.unwrap();
@@ -31,7 +31,7 @@ async fn a_transaction_of_yours<DB: Sql>(stage: Stage<DB>) {
     let mut yours = pool.begin().await.unwrap();
     DB::run(&mut yours, &row(&led.tenure, 2)).await.unwrap();
     // Late is fine too.
-    led.tenure.fence::<DB>(&mut yours).await.unwrap();
+    led.tenure.fence(&mut yours).await.unwrap();
     yours.rollback().await.unwrap();
     assert_eq!(stage.written().await, 2);
     stage.is_free().await;
@@ -41,11 +41,11 @@ async fn outside_a_transaction<DB: Sql>(stage: Stage<DB>) {
     let led = stage.lead().await;
     let pool = stage.pool(1);
     let mut connection = pool.acquire().await.unwrap();
-    let refused = led.tenure.fence::<DB>(&mut connection).await.unwrap_err();
+    let refused = led.tenure.fence(&mut connection).await.unwrap_err();
     assert!(matches!(refused, TransactionError::NotInTransaction), "{refused:?}");
     // It is as good as before.
     let mut yours = connection.begin().await.unwrap();
-    led.tenure.fence::<DB>(&mut yours).await.unwrap();
+    led.tenure.fence(&mut yours).await.unwrap();
     yours.commit().await.unwrap();
 }
 
@@ -54,7 +54,7 @@ async fn at_every_isolation_level<DB: Sql>(stage: Stage<DB>) {
     let pool = stage.pool(1);
     for (what, level) in (0..).zip(LEVELS) {
         let mut yours = at_level::<DB>(&pool, level).await;
-        led.tenure.fence::<DB>(&mut yours).await.unwrap();
+        led.tenure.fence(&mut yours).await.unwrap();
         assert!(stage.is_locked().await, "{level}");
         DB::run(&mut yours, &row(&led.tenure, what)).await.unwrap();
         yours.commit().await.unwrap();
@@ -67,7 +67,7 @@ async fn after_a_takeover<DB: Sql>(stage: Stage<DB>) {
     let pool = stage.pool(1);
     let mut yours = pool.begin().await.unwrap();
     let asked = Instant::now();
-    let refused = sleepy.tenure.fence::<DB>(&mut yours).await.unwrap_err();
+    let refused = sleepy.tenure.fence(&mut yours).await.unwrap_err();
     // On SQLite the fence holds the file, beside which the keeper cannot be asked. It is afterwards.
     assert!(
         match refused {
@@ -92,7 +92,7 @@ async fn after_a_takeover_with_an_old_snapshot<DB: Sql>(stage: Stage<DB>) {
     let mut yours = pool.begin().await.unwrap();
     DB::number(&mut yours, "SELECT count(*) FROM leader_names").await.unwrap();
     let _awake = stage.overtake(&sleepy).await;
-    let refused = sleepy.tenure.fence::<DB>(&mut yours).await.unwrap_err();
+    let refused = sleepy.tenure.fence(&mut yours).await.unwrap_err();
     assert!(matches!(refused, TransactionError::Ended(_) | TransactionError::Conflict(_)), "{refused:?}");
     yours.rollback().await.unwrap();
     sleepy.puppet.obey();
@@ -106,7 +106,7 @@ async fn after_a_takeover_at_every_isolation_level<DB: Sql>(stage: Stage<DB>) {
         // A snapshot of the time before, where the level has one. At SERIALIZABLE, MariaDB locks what it reads.
         DB::number(&mut yours, "SELECT count(*) FROM written").await.unwrap();
         let awake = stage.overtake(&sleepy).await;
-        let refused = sleepy.tenure.fence::<DB>(&mut yours).await.unwrap_err();
+        let refused = sleepy.tenure.fence(&mut yours).await.unwrap_err();
         assert!(
             matches!(refused, TransactionError::Ended(_) | TransactionError::Conflict(_)),
             "{level}: {refused:?}"
@@ -127,7 +127,7 @@ async fn after_a_takeover_with_the_file_held<DB: Sql>(stage: Stage<DB>) {
     let mut yours = pool.begin().await.unwrap();
     DB::run(&mut yours, &row(&sleepy.tenure, 1)).await.unwrap();
     let asked = Instant::now();
-    let refused = sleepy.tenure.fence::<DB>(&mut yours).await;
+    let refused = sleepy.tenure.fence(&mut yours).await;
     assert!(refused.is_err());
     assert!(asked.elapsed() < REFUSED_WITHIN, "refused after {:?}: {refused:?}", asked.elapsed());
     yours.rollback().await.unwrap();
