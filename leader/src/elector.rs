@@ -140,7 +140,8 @@ impl Builder {
         self
     }
 
-    /// The only names that this replica may lead. Unless given: all that are registered.
+    /// The only names that this replica may lead. Unless given: all that are registered. States are needed for works
+    /// that it may lead.
     pub fn only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         let names = names.into_iter().map(Into::into);
         self.wishes.only.get_or_insert_default().extend(names);
@@ -300,7 +301,8 @@ impl Builder {
     }
 
     /// Starts the elector and runs it until SIGTERM or SIGINT, then shuts it down gracefully. A second signal ends the
-    /// process at once, with the status 128 + its number.
+    /// process at once, with the status 128 + its number. Once per process the signals are taken over, for all electors
+    /// that run; when none does any more, they end the process as they do by default.
     ///
     /// # Errors
     ///

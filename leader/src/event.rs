@@ -21,7 +21,8 @@ pub struct Event {
     pub instance: Arc<str>,
     /// The trace id of the tenure.
     pub trace_id: Option<Arc<str>>,
-    /// Why a tenure is over: `work returned`, `shutting down`, `lease lost`, `stepped down`.
+    /// Why a tenure is over: `work returned`, `shutting down`, `lease lost`, `stepped down`, `runtime shut down`. For a
+    /// lease that was lost after another ending: `while winding down`.
     pub reason: Option<String>,
     /// The error that a work returned, or its panic, with everything that caused it.
     pub error: Option<String>,
@@ -37,8 +38,8 @@ pub enum EventKind {
     Elected,
     /// A tenure's work is gone; the name has not been given back yet. Once per tenure, unless the process ends before.
     SteppedDown,
-    /// A tenure's lease is lost, and its work is told. [`SteppedDown`](Self::SteppedDown) or
-    /// [`Overrun`](Self::Overrun) follows.
+    /// A tenure's lease is lost, and its work has been told. [`SteppedDown`](Self::SteppedDown) or
+    /// [`Overrun`](Self::Overrun) follows; never does `SteppedDown` come first.
     Lost,
     /// A work still runs although its time after the loss is over: the process ends.
     Overrun,

@@ -72,6 +72,7 @@
 //! | panics | ERROR with message, place and backtrace | the same |
 //! | returns after the ending: `Ok`, or an error whose chain is nothing but the ending | INFO stepped down, with the reason | given back; after a lost lease there is nothing to give back |
 //! | returns after the ending with an error of its own, or with [`Ending::with`] | ERROR stepped down with an error | the same |
+//! | the application's runtime is shut down under it | ERROR stepped down with an error, `runtime shut down` | the elector shuts down |
 //! | still runs when the grace after a lost lease is over | ERROR; the process exits with [`EXIT_STATUS`] | moves when the lease expires |
 //! | still runs at shutdown | waited for, and renewed meanwhile; [`Builder::shutdown_timeout`] bounds the wait, a second signal ends it | given back when it has returned |
 //!
@@ -94,7 +95,8 @@
 //! - [`Tenure::begin_elsewhere`] opens a transaction on another database. It is checked, not fenced.
 //!
 //! A transaction that is dropped unfinished is rolled back, and its connection closed instead of returned to the pool.
-//! When the tenure ends, [`Transaction::commit`] refuses and [`Tenure::transaction`] drops its closure. A transaction that
+//! What the database rolled back before its commit, after a failed statement or a deadlock, is
+//! [`TransactionError::RolledBack`]: run it again. When the tenure ends, [`Transaction::commit`] refuses and [`Tenure::transaction`] drops its closure. A transaction that
 //! the work just holds is not reached from outside: the server ends it after 10 s of idleness (or a lease, if shorter).
 //! On SQLite there is no server to do that.
 //!

@@ -49,8 +49,8 @@ impl Running {
     }
 
     /// Whether the database confirmed this replica's session within the deadline, and does the other things a campaign
-    /// needs: red as well when a claim, say, has failed for as long. A replica that is not healthy leads
-    /// nothing and campaigns for nothing.
+    /// needs. A replica without a session leads nothing and campaigns for nothing. One whose claims, say, have been
+    /// failing for as long as the deadline is not healthy either, though the works that it leads go on.
     pub fn healthy(&self) -> bool {
         match &self.pulse {
             Some(Pulse { renewals, trouble, timings }) => {

@@ -39,7 +39,7 @@ impl Waiting {
 }
 
 /// Takes SIGTERM and SIGINT over, on a thread of their own: a second signal ends the process also when the application's
-/// runtime hangs. When nobody waits for signals any more, they do what they did before.
+/// runtime hangs. When nobody waits for signals any more, they end the process as they do by default.
 #[cfg(unix)]
 pub(crate) fn listen() -> std::io::Result<Signals> {
     let signals = Signals(Arc::default());

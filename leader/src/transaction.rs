@@ -222,8 +222,10 @@ pub struct Key<'t> {
 impl Tenure {
     /// Opens a fenced transaction on the elector's database, on any pool of it.
     ///
-    /// It costs one round trip more than a bare transaction on PostgreSQL, two on MySQL and MariaDB, and a read on
-    /// SQLite (where it is `BEGIN IMMEDIATE`).
+    /// It costs one round trip more than a bare transaction on PostgreSQL, MySQL and MariaDB, and a read on SQLite (where
+    /// it is `BEGIN IMMEDIATE`).
+    ///
+    /// It waits neither for an exhausted pool nor for a database out of reach once the tenure is over.
     ///
     /// Cancel safe: dropped at any point, it leaves no open transaction in the pool.
     ///
@@ -364,7 +366,8 @@ impl Tenure {
     ///
     /// Call it before any savepoint: rolling a savepoint back releases the locks taken since, this one too. Commit is
     /// yours as well: [`check`](Self::check) just before it, so that a tenure that is over is not heard of from the
-    /// database first. On SQLite it takes the write lock, and so a tenure that is over and not heard of yet is refused with
+    /// database first. Roll back if a statement failed: `COMMIT` would be a rollback without an error on PostgreSQL, and
+    /// after a deadlock on MySQL and MariaDB nothing is fenced or in a transaction any more. On SQLite it takes the write lock, and so a tenure that is over and not heard of yet is refused with
     /// [`TransactionError::Unknown`]: nobody can ask beside that lock. On MySQL and MariaDB it leaves the
     /// bound on idle transactions on the connection, as nothing tells it of the transaction's end.
     ///
