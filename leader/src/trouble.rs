@@ -74,7 +74,7 @@ mod tests {
     fn a_series_is_told_once_and_is_stuck_after_the_deadline() {
         let timings = Timings::default();
         let trouble = Trouble::default();
-        let at = |seconds| Moment::after_origin(Duration::from_secs(100 + seconds));
+        let at = |seconds: u64| Moment::after_origin(Duration::from_secs(100 + seconds));
         let (id, ids) = (SessionId::new(1), vec![SessionId::new(2)]);
         let (renew, reap) = (Request::Renew { id }, Request::Reap { ids });
 
