@@ -14,7 +14,7 @@ use crate::Tenure;
 use crate::database::Database;
 use crate::error::Error;
 use crate::event::{self, Event, EventKind, Reporter};
-use crate::keeper::{Crew, Duties, Finish, Keeper, Trouble};
+use crate::keeper::{Crew, Duties, Finish, Keeper};
 use crate::name::{Namespace, WorkName};
 use crate::registry::{self, Candidate, Wishes, Works};
 use crate::running::{Pulse, Running};
@@ -24,6 +24,7 @@ use crate::status::Status;
 use crate::store::{AnyStore, Scope};
 use crate::tenure::Trust;
 use crate::timings::Timings;
+use crate::trouble::Trouble;
 use crate::watchdog::{self, Overrun, Watchdog};
 use crate::work::{Outcome, WORKS, Work};
 

@@ -4,9 +4,8 @@
 //! blocked threads of the application can cost the lease. It decides nothing: the [`Campaign`] does.
 
 use std::collections::HashMap;
-use std::mem::{Discriminant, discriminant};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
@@ -28,6 +27,7 @@ use crate::status::{Role, Status, WorkStatus};
 use crate::store::{Cause, Store, StoreError};
 use crate::tenure::{Founding, Tenure, Trust};
 use crate::timings::Timings;
+use crate::trouble::Trouble;
 use crate::watchdog::Watchdog;
 
 /// What works and people tell the keeper.
@@ -480,62 +480,6 @@ impl Crew {
             status.works = works;
             status.session = session;
         });
-    }
-}
-
-/// A kind of statement that fails, until that kind succeeds.
-#[derive(Default)]
-pub(crate) struct Trouble(Mutex<Option<Failing>>);
-
-struct Failing {
-    kind: Discriminant<Request>,
-    since: Moment,
-    last: Moment,
-}
-
-impl Trouble {
-    /// Whether statements have been failing for so long that the campaign is stuck.
-    pub(crate) fn is_stuck(&self, now: Moment, timings: &Timings) -> bool {
-        let failing = self.lock();
-        failing.as_ref().is_some_and(|failing| {
-            failing.is_present(now, timings) && now.since(failing.since) >= timings.deadline
-        })
-    }
-
-    /// Whether a failure is the first of its series.
-    fn goes_on(&self, request: &Request, now: Moment, timings: &Timings) -> bool {
-        let mut failing = self.lock();
-        match failing.as_mut() {
-            Some(failing) if failing.is_present(now, timings) => {
-                failing.last = now;
-                false
-            }
-            _ => {
-                *failing = Some(Failing { kind: discriminant(request), since: now, last: now });
-                true
-            }
-        }
-    }
-
-    /// Whether an answer ends the series.
-    fn ends(&self, request: &Request) -> bool {
-        let mut failing = self.lock();
-        let ends = failing.as_ref().is_some_and(|failing| failing.kind == discriminant(request));
-        if ends {
-            *failing = None;
-        }
-        ends
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Failing>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Failing {
-    /// What is not tried any more is not in the way any more.
-    fn is_present(&self, now: Moment, timings: &Timings) -> bool {
-        now.since(self.last) <= timings.campaign * 2 + timings.attempt()
     }
 }
 

@@ -187,6 +187,7 @@ mod tenure;
 pub mod test_util;
 mod timings;
 mod transaction;
+mod trouble;
 mod watchdog;
 mod work;
 

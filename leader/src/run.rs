@@ -47,14 +47,20 @@ struct Presence {
 }
 
 impl Presence {
-    fn tell(&self, ending: Option<Ending>, outcome: &Outcome) {
-        if !self.told.swap(true, Ordering::Relaxed) {
-            // What was lost is told before what came of it.
-            self.tenure.tell_loss();
-            self.tenure.settle();
-            let _entered = self.span.enter();
-            self.reporter.report(&judge(&self.tenure, ending, outcome));
-        }
+    /// Logs what the work returned, before its tasks are waited for.
+    fn judge(&self, ending: Option<Ending>, outcome: &Outcome) -> Event {
+        // What was lost is told before what came of it.
+        self.tenure.tell_loss();
+        let _entered = self.span.enter();
+        judge(&self.tenure, ending, outcome)
+    }
+
+    /// Tells that the work is gone.
+    fn tell(&self, event: &Event) {
+        self.told.store(true, Ordering::Relaxed);
+        self.tenure.tell_loss();
+        self.tenure.settle();
+        self.reporter.report(event);
     }
 }
 
@@ -62,7 +68,7 @@ impl Drop for Presence {
     fn drop(&mut self) {
         if !self.told.load(Ordering::Relaxed) {
             // Whoever should have told was dropped, which only the end of a runtime does. Nothing can run there any more.
-            self.tell(self.tenure.ending(), &Outcome::Dropped);
+            self.tell(&self.judge(self.tenure.ending(), &Outcome::Dropped));
             let _ = self.keeper.send(Command::ShutDown);
         }
         // Clones of the tenure may live on; they must not look like a live one.
@@ -102,6 +108,7 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
         }
         .instrument(span.clone())
     });
+    let patience = tenure.0.trust.grace();
     let supervise = async move {
         let outcome = match task.await {
             Ok(outcome) => outcome,
@@ -110,9 +117,14 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
                 Err(_) => Outcome::Dropped,
             },
         };
-        let ending = tenure.ending();
-        tenure.end_tasks().await;
-        presence.tell(ending, &outcome);
+        let event = presence.judge(tenure.ending(), &outcome);
+        if tokio::time::timeout(patience, tenure.end_tasks()).await.is_err() {
+            tracing::warn!(
+                "the work is over and tasks that it spawned on its tenure still run; the name is kept until they end"
+            );
+            tenure.end_tasks().await;
+        }
+        presence.tell(&event);
     };
     runtime.spawn(supervise.instrument(span));
 }

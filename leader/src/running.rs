@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::event::{EventKind, Reporter};
-use crate::keeper::{Command, Trouble};
+use crate::keeper::Command;
 use crate::status::{Role, Status};
 use crate::tenure::Trust;
 use crate::timings::Timings;
+use crate::trouble::Trouble;
 
 /// An elector at work.
 ///

@@ -62,6 +62,15 @@ pub struct Holder {
     pub expires_in: Duration,
 }
 
+/// The statement that `lease!` reads; `now` is the present in the dialect's own words.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) fn leases(now: &str) -> sqlx::AssertSqlSafe<String> {
+    sqlx::AssertSqlSafe(format!(
+        "SELECT n.namespace, n.name, n.term, n.elected_at_ms, s.id, s.instance, s.expires_at_ms - {now} \
+         FROM leader_names n LEFT JOIN leader_sessions s ON s.id = n.session_id ORDER BY n.namespace, n.name"
+    ))
+}
+
 /// Reads a lease from a row of seven columns: namespace, name, term, `elected_at_ms`, session, instance, remaining ms.
 /// Some databases have names in another form than text.
 macro_rules! lease {
@@ -69,8 +78,6 @@ macro_rules! lease {
         lease!($row, |text: String| text)
     };
     ($row:ident, $text:expr) => {{
-        let millis =
-            |millis: i64| std::time::Duration::from_millis(u64::try_from(millis).unwrap_or_default());
         let session: Option<String> = $row.try_get(4)?;
         let instance: Option<String> = $row.try_get(5)?;
         let left: Option<i64> = $row.try_get(6)?;
@@ -79,11 +86,11 @@ macro_rules! lease {
             namespace: $text($row.try_get(0)?),
             name: $text($row.try_get(1)?),
             term: $crate::protocol::Term::new($row.try_get(2)?),
-            elected_at: elected_at.map(|at| std::time::SystemTime::UNIX_EPOCH + millis(at)),
+            elected_at: elected_at.map(|at| std::time::SystemTime::UNIX_EPOCH + $crate::store::left(at)),
             holder: session.zip(instance).map(|(session, instance)| $crate::status::Holder {
                 instance,
                 session,
-                expires_in: left.map(millis).unwrap_or_default(),
+                expires_in: left.map($crate::store::left).unwrap_or_default(),
             }),
         })
     }};

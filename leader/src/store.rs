@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::name::{Namespace, WorkName};
-use crate::protocol::{Digest, Hold, Scan, SessionId};
+use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
 use crate::work::BoxError;
 
 /// A task that belongs to a store and lives as long as its keeper.
@@ -167,6 +167,71 @@ pub(crate) fn millis(duration: Duration) -> i64 {
 /// A remaining time told by the database.
 pub(crate) fn left(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or_default())
+}
+
+/// The tables are missing, and nobody may create them.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) fn missing(tables: &str) -> StoreError {
+    let why = "the tables of `leader` are missing and creating them is turned off; run this SQL";
+    StoreError::new(Cause::NoTables, format!("{why}:\n{tables}"))
+}
+
+/// Reads an id back from the tables.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) fn session_id(text: &str) -> Result<SessionId, StoreError> {
+    SessionId::parse(text).ok_or_else(|| {
+        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
+    })
+}
+
+/// Reads names and terms back from the tables. A name that no `WorkName` can be was not written by this library, and
+/// nobody campaigns for it.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) fn holds(
+    rows: impl IntoIterator<Item = Result<(String, i64), StoreError>>,
+) -> Result<Vec<Hold>, StoreError> {
+    let mut holds = Vec::new();
+    for row in rows {
+        let (name, term) = row?;
+        if let Ok(name) = WorkName::new(name) {
+            holds.push((name, Term::new(term)));
+        }
+    }
+    Ok(holds)
+}
+
+/// A row of a scan, the same four columns on every database: a vacant name with the session it points to and whether
+/// that has expired; an expired session; the time until the next expiry; or, if `expired` is false, the number of names.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) struct ScanRow {
+    pub(crate) name: Option<String>,
+    pub(crate) session: Option<String>,
+    pub(crate) expired: Option<bool>,
+    pub(crate) number: Option<i64>,
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) fn scan(rows: impl IntoIterator<Item = Result<ScanRow, StoreError>>) -> Result<Scan, StoreError> {
+    let mut scan = Scan::default();
+    for row in rows {
+        let ScanRow { name, session, expired, number } = row?;
+        let session = session.as_deref().map(session_id).transpose()?;
+        match (name, session, expired) {
+            (Some(name), session, expired) => {
+                if let Ok(name) = WorkName::new(name) {
+                    let holder = session.map(|id| match expired {
+                        Some(true) => Holder::Expired(id),
+                        _ => Holder::Gone(id),
+                    });
+                    scan.vacancies.push(Vacancy { name, holder });
+                }
+            }
+            (None, Some(id), _) => scan.expired.push(id),
+            (None, None, None) => scan.next_expiry = number.map(left),
+            (None, None, Some(_)) => scan.rows = number.unwrap_or_default().unsigned_abs(),
+        }
+    }
+    Ok(scan)
 }
 
 /// Those of the names still held that were asked for under this very term.

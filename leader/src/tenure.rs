@@ -102,6 +102,10 @@ impl Trust {
         self.good() + self.timings.lease - self.timings.margin
     }
 
+    pub(crate) fn grace(&self) -> Duration {
+        self.timings.grace
+    }
+
     pub(crate) fn lease(&self) -> Duration {
         self.timings.lease
     }
@@ -324,7 +328,7 @@ impl Tenure {
     /// Resolves when the lease has been lost for so long that an answer of the database is not worth waiting for.
     pub(crate) async fn lost_for_long(&self) -> Ended {
         self.0.loss.cancelled().await;
-        tokio::time::sleep(self.0.trust.timings.grace / 4).await;
+        tokio::time::sleep(self.0.trust.grace() / 4).await;
         Ended(Ending::LeaseLost)
     }
 

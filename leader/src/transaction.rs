@@ -8,6 +8,7 @@
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod sealed;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -462,112 +463,5 @@ impl Tenure {
 impl From<Ending> for TransactionError {
     fn from(ending: Ending) -> Self {
         Self::Ended(Ended(ending))
-    }
-}
-
-mod sealed {
-    use sqlx::SqlStr;
-    use sqlx_core::transaction::TransactionManager;
-
-    use super::{Database, Future, Key, Pool};
-
-    use crate::status::Lease;
-
-    /// What is in a transaction, maybe.
-    #[doc(hidden)]
-    pub trait Target {
-        type Database: super::Fenced;
-
-        fn connection(&mut self) -> &mut <Self::Database as Database>::Connection;
-    }
-
-    impl<DB: super::Fenced> Target for sqlx::Transaction<'_, DB> {
-        type Database = DB;
-
-        fn connection(&mut self) -> &mut DB::Connection {
-            self
-        }
-    }
-
-    impl<DB: super::Fenced> Target for sqlx::pool::PoolConnection<DB> {
-        type Database = DB;
-
-        fn connection(&mut self) -> &mut DB::Connection {
-            self
-        }
-    }
-
-    macro_rules! target {
-        ($feature:literal, $connection:ty, $database:ty) => {
-            #[cfg(feature = $feature)]
-            impl Target for $connection {
-                type Database = $database;
-
-                fn connection(&mut self) -> &mut Self {
-                    self
-                }
-            }
-        };
-    }
-
-    target!("postgres", sqlx::PgConnection, sqlx::Postgres);
-    target!("mysql", sqlx::MySqlConnection, sqlx::MySql);
-    target!("sqlite", sqlx::SqliteConnection, sqlx::Sqlite);
-
-    /// What a fenced transaction says to a database.
-    #[doc(hidden)]
-    pub trait Dialect: Database {
-        /// Whether a transaction that has written keeps the keeper waiting.
-        const HOLDS_UP_THE_KEEPER: bool = false;
-
-        /// Lets the keeper go first.
-        fn pass(pool: &Pool<Self>) -> impl Future<Output = ()> + Send {
-            let _ = pool;
-            async {}
-        }
-
-        /// The statement that begins, if it is not plain `BEGIN`.
-        fn statement(key: &Key<'_>) -> Option<SqlStr> {
-            let _ = key;
-            None
-        }
-
-        /// What `statement` would have set, in a transaction that somebody else began.
-        fn prepare_fence(
-            connection: &mut Self::Connection,
-            key: &Key<'_>,
-        ) -> impl Future<Output = sqlx::Result<()>> + Send {
-            let _ = (connection, key);
-            async { Ok(()) }
-        }
-
-        /// Locks the row of the name in share mode if session and term are the given ones.
-        fn hold(
-            connection: &mut Self::Connection,
-            key: &Key<'_>,
-        ) -> impl Future<Output = sqlx::Result<bool>> + Send;
-
-        /// Commits a transaction that was begun here and fenced, and takes back what was set for longer than it lasts.
-        /// Whether it still was the transaction that was begun.
-        fn commit(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<bool>> + Send {
-            async {
-                Self::TransactionManager::commit(connection).await?;
-                Ok(true)
-            }
-        }
-
-        /// Rolls one back.
-        fn rollback(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send {
-            Self::TransactionManager::rollback(connection)
-        }
-
-        /// Every name and who holds it.
-        fn leases(pool: &Pool<Self>) -> impl Future<Output = sqlx::Result<Vec<Lease>>> + Send;
-
-        /// The transaction must be run again.
-        fn is_conflict(error: &sqlx::Error) -> bool;
-
-        /// The tables of leases are not in this database.
-        fn is_missing(error: &sqlx::Error) -> bool;
     }
 }

@@ -9,9 +9,9 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, MySqlConnection, Row, raw_sql};
 use tokio::time::Instant;
 
-use super::{Cause, Scope, Store, StoreError, hex, left};
+use super::{Cause, ScanRow, Scope, Store, StoreError, hex, missing};
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
+use crate::protocol::{Digest, Hold, Scan, SessionId};
 use crate::tables::MYSQL as TABLES;
 
 /// UTC, whatever the session's zone and whatever daylight saving does to it. It stands still from the start of the
@@ -96,12 +96,7 @@ impl Store for MySql {
             .await?;
         if get::<i64>(one(&there.rows)?, 0)? < 2 {
             if !create {
-                return Err(StoreError::new(
-                    Cause::NoTables,
-                    format!(
-                        "the tables of `leader` are missing and creating them is turned off; run this SQL:\n{TABLES}"
-                    ),
-                ));
+                return Err(missing(TABLES));
             }
             self.run(TABLES).await?;
         }
@@ -188,29 +183,14 @@ impl Store for MySql {
                 namespace = self.namespace(),
             ))
             .await?;
-        let mut scan = Scan::default();
-        for row in &answer.rows {
-            let name: Option<Vec<u8>> = get(row, 0)?;
-            let session = get::<Option<String>>(row, 1)?.map(|id| session_id(&id)).transpose()?;
-            let expired = get::<Option<i64>>(row, 2)?;
-            let number: Option<i64> = get(row, 3)?;
-            match (name, session, expired) {
-                (Some(name), session, expired) => {
-                    if let Some(name) = work_name(name) {
-                        scan.vacancies.push(Vacancy {
-                            name,
-                            holder: session.map(|id| {
-                                if expired == Some(1) { Holder::Expired(id) } else { Holder::Gone(id) }
-                            }),
-                        });
-                    }
-                }
-                (None, Some(id), _) => scan.expired.push(id),
-                (None, None, None) => scan.next_expiry = number.map(left),
-                (None, None, Some(_)) => scan.rows = number.unwrap_or_default().unsigned_abs(),
-            }
-        }
-        Ok(scan)
+        super::scan(answer.rows.iter().map(|row| {
+            Ok(ScanRow {
+                name: get::<Option<Vec<u8>>>(row, 0)?.map(text),
+                session: get(row, 1)?,
+                expired: get::<Option<i64>>(row, 2)?.map(|expired| expired != 0),
+                number: get(row, 3)?,
+            })
+        }))
     }
 
     async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
@@ -315,25 +295,13 @@ fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.map(bytes).collect::<Vec<_>>().join(",")
 }
 
-fn work_name(bytes: Vec<u8>) -> Option<WorkName> {
-    // A name that no `WorkName` can be was not written by this library, and nobody campaigns for it.
-    WorkName::new(String::from_utf8(bytes).ok()?).ok()
+/// A name as it was written; one that is no text was not written by this library, and is nobody's.
+pub(crate) fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 fn holds(rows: &[MySqlRow]) -> Result<Vec<Hold>, StoreError> {
-    let mut holds = Vec::new();
-    for row in rows {
-        if let Some(name) = work_name(get(row, 0)?) {
-            holds.push((name, Term::new(get(row, 1)?)));
-        }
-    }
-    Ok(holds)
-}
-
-fn session_id(text: &str) -> Result<SessionId, StoreError> {
-    SessionId::parse(text).ok_or_else(|| {
-        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
-    })
+    super::holds(rows.iter().map(|row| Ok((text(get(row, 0)?), get(row, 1)?))))
 }
 
 fn one(rows: &[MySqlRow]) -> Result<&MySqlRow, StoreError> {

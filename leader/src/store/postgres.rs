@@ -12,10 +12,11 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql
 use tokio::sync::Notify;
 
 use super::{
-    Cause, Companion, Scope, Store, StoreError, hex, json_array, json_holds, json_names, left, millis,
+    Cause, Companion, ScanRow, Scope, Store, StoreError, hex, json_array, json_holds, json_names, millis,
+    missing, session_id,
 };
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
+use crate::protocol::{Digest, Hold, Scan, SessionId};
 use crate::tables::POSTGRES as TABLES;
 
 /// The present, which `now()` is not: it stands still inside a transaction.
@@ -119,12 +120,7 @@ impl Store for Postgres {
         }
         if !there {
             if !create {
-                return Err(StoreError::new(
-                    Cause::NoTables,
-                    format!(
-                        "the tables of `leader` are missing and creating them is turned off; run this SQL:\n{TABLES}"
-                    ),
-                ));
+                return Err(missing(TABLES));
             }
             self.run(&format!("SET LOCAL client_min_messages = warning; SELECT pg_advisory_xact_lock({CREATE_LOCK}); {TABLES}")).await?;
         }
@@ -189,30 +185,15 @@ impl Store for Postgres {
              UNION ALL SELECT NULL, NULL, false, (SELECT count(*) FROM leader_names WHERE namespace = {namespace})",
             namespace = self.namespace(),
         );
-        let mut scan = Scan::default();
-        for row in &self.run(&statement).await? {
-            let name: Option<String> = get(row, 0)?;
-            let session = get::<Option<String>>(row, 1)?.map(|id| session_id(&id)).transpose()?;
-            let expired: Option<bool> = get(row, 2)?;
-            let number: Option<i64> = get(row, 3)?;
-            match (name, session, expired) {
-                (Some(name), session, expired) => {
-                    // A name that no `WorkName` can be was not written by this library, and nobody campaigns for it.
-                    if let Ok(name) = WorkName::new(name) {
-                        scan.vacancies.push(Vacancy {
-                            name,
-                            holder: session.map(|id| {
-                                if expired == Some(true) { Holder::Expired(id) } else { Holder::Gone(id) }
-                            }),
-                        });
-                    }
-                }
-                (None, Some(id), _) => scan.expired.push(id),
-                (None, None, None) => scan.next_expiry = number.map(left),
-                (None, None, Some(_)) => scan.rows = number.unwrap_or_default().unsigned_abs(),
-            }
-        }
-        Ok(scan)
+        let rows = &self.run(&statement).await?;
+        super::scan(rows.iter().map(|row| {
+            Ok(ScanRow {
+                name: get(row, 0)?,
+                session: get(row, 1)?,
+                expired: get(row, 2)?,
+                number: get(row, 3)?,
+            })
+        }))
     }
 
     async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
@@ -428,19 +409,7 @@ fn session_ids(ids: &[SessionId]) -> String {
 }
 
 fn holds<'r>(rows: impl IntoIterator<Item = &'r PgRow>) -> Result<Vec<Hold>, StoreError> {
-    let mut holds = Vec::new();
-    for row in rows {
-        if let Ok(name) = WorkName::new(get::<String>(row, 0)?) {
-            holds.push((name, Term::new(get(row, 1)?)));
-        }
-    }
-    Ok(holds)
-}
-
-fn session_id(text: &str) -> Result<SessionId, StoreError> {
-    SessionId::parse(text).ok_or_else(|| {
-        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
-    })
+    super::holds(rows.into_iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))))
 }
 
 fn get<'r, T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>>(

@@ -10,9 +10,11 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 
-use super::{Cause, Scope, Store, StoreError, json_array, json_holds, json_names, left};
+use super::{
+    Cause, ScanRow, Scope, Store, StoreError, json_array, json_holds, json_names, missing, session_id,
+};
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
+use crate::protocol::{Digest, Hold, Scan, SessionId};
 use crate::tables::SQLITE as TABLES;
 
 /// Taken after the write lock was obtained: a renewal that waited out its own lease finds it expired.
@@ -21,6 +23,9 @@ macro_rules! now {
         "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
     };
 }
+
+/// The same as a constant.
+pub(crate) const NOW: &str = now!();
 
 const OPEN: &str = concat!(
     "INSERT INTO leader_sessions (id, namespace, instance, started_at_ms, expires_at_ms) VALUES (?1, ?2, ?3, ",
@@ -68,12 +73,6 @@ const CLAIM: &str = concat!(
 const RELEASE: &str = "UPDATE leader_names SET session_id = NULL WHERE namespace = ?1 AND session_id = ?3 \
      AND (name, term) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2))";
 const ENSURE: &str = "INSERT INTO leader_names (namespace, name) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING";
-/// Every name and who holds it, for people.
-pub(crate) const LEASES: &str = concat!(
-    "SELECT n.namespace, n.name, n.term, n.elected_at_ms, s.id, s.instance, s.expires_at_ms - ",
-    now!(),
-    " FROM leader_names n LEFT JOIN leader_sessions s ON s.id = n.session_id ORDER BY n.namespace, n.name"
-);
 const CLOSE: &str = "DELETE FROM leader_sessions WHERE id = ?1";
 
 /// How often a standby looks whether the file has changed; a look costs microseconds.
@@ -202,12 +201,7 @@ impl Store for Sqlite {
             .await?;
         if get::<i64>(one(&there)?, 0)? < 2 {
             if !create {
-                return Err(StoreError::new(
-                    Cause::NoTables,
-                    format!(
-                        "the tables of `leader` are missing and creating them is turned off; run this SQL:\n{TABLES}"
-                    ),
-                ));
+                return Err(missing(TABLES));
             }
             for table in TABLES.split_inclusive(';').filter(|table| !table.trim().is_empty()) {
                 self.write(table, &[]).await?;
@@ -247,30 +241,15 @@ impl Store for Sqlite {
 
     async fn scan(&mut self, id: SessionId) -> Result<Scan, StoreError> {
         let (namespace, id) = (self.namespace(), id.to_string());
-        let mut scan = Scan::default();
-        for row in &self.read(SCAN, &[Value::Text(&namespace), Value::Text(&id)]).await? {
-            let name: Option<String> = get(row, 0)?;
-            let session = get::<Option<String>>(row, 1)?.map(|id| session_id(&id)).transpose()?;
-            let expired: Option<i64> = get(row, 2)?;
-            let number: Option<i64> = get(row, 3)?;
-            match (name, session, expired) {
-                (Some(name), session, expired) => {
-                    // A name that no `WorkName` can be was not written by this library, and nobody campaigns for it.
-                    if let Ok(name) = WorkName::new(name) {
-                        scan.vacancies.push(Vacancy {
-                            name,
-                            holder: session.map(|id| {
-                                if expired == Some(1) { Holder::Expired(id) } else { Holder::Gone(id) }
-                            }),
-                        });
-                    }
-                }
-                (None, Some(id), _) => scan.expired.push(id),
-                (None, None, None) => scan.next_expiry = number.map(left),
-                (None, None, Some(_)) => scan.rows = number.unwrap_or_default().unsigned_abs(),
-            }
-        }
-        Ok(scan)
+        let rows = &self.read(SCAN, &[Value::Text(&namespace), Value::Text(&id)]).await?;
+        super::scan(rows.iter().map(|row| {
+            Ok(ScanRow {
+                name: get(row, 0)?,
+                session: get(row, 1)?,
+                expired: get::<Option<i64>>(row, 2)?.map(|expired| expired != 0),
+                number: get(row, 3)?,
+            })
+        }))
     }
 
     async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
@@ -372,19 +351,7 @@ fn json_ids(ids: &[SessionId]) -> String {
 }
 
 fn holds(rows: &[SqliteRow]) -> Result<Vec<Hold>, StoreError> {
-    let mut holds = Vec::new();
-    for row in rows {
-        if let Ok(name) = WorkName::new(get::<String>(row, 0)?) {
-            holds.push((name, Term::new(get(row, 1)?)));
-        }
-    }
-    Ok(holds)
-}
-
-fn session_id(text: &str) -> Result<SessionId, StoreError> {
-    SessionId::parse(text).ok_or_else(|| {
-        StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
-    })
+    super::holds(rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))))
 }
 
 fn one(rows: &[SqliteRow]) -> Result<&SqliteRow, StoreError> {

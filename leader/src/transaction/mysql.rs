@@ -7,7 +7,7 @@ use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
 use super::sealed::Dialect;
-use crate::status::{Lease, lease};
+use crate::status::{Lease, lease, leases};
 use crate::store::mysql::{NOW, bytes};
 
 /// Which of the two servers this is decides what bounds a frozen holder, and only the server knows: each reads its
@@ -93,12 +93,7 @@ impl Dialect for MySql {
     }
 
     async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {
-        let rows = raw_sql(AssertSqlSafe(format!(
-            "SELECT n.namespace, n.name, n.term, n.elected_at_ms, s.id, s.instance, s.expires_at_ms - {NOW} \
-             FROM leader_names n LEFT JOIN leader_sessions s ON s.id = n.session_id ORDER BY n.namespace, n.name"
-        )))
-        .fetch_all(pool)
-        .await?;
+        let rows = raw_sql(leases(NOW)).fetch_all(pool).await?;
         rows.into_iter()
             .map(|row| lease!(row, |text: Vec<u8>| String::from_utf8_lossy(&text).into_owned()))
             .collect()

@@ -4,8 +4,8 @@ use sqlx::{Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
 
 use super::Key;
 use super::sealed::Dialect;
-use crate::status::{Lease, lease};
-use crate::store::sqlite::{LEASES, Turnstile, in_memory};
+use crate::status::{Lease, lease, leases};
+use crate::store::sqlite::{NOW, Turnstile, in_memory};
 
 impl Dialect for Sqlite {
     const HOLDS_UP_THE_KEEPER: bool = true;
@@ -50,7 +50,7 @@ impl Dialect for Sqlite {
     }
 
     async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {
-        let rows = sqlx::query(LEASES).fetch_all(pool).await?;
+        let rows = sqlx::query(leases(NOW)).fetch_all(pool).await?;
         rows.into_iter().map(|row| lease!(row)).collect()
     }
 
