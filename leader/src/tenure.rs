@@ -311,7 +311,7 @@ impl Tenure {
     /// Tells the log and the application of a loss, if it was marked, once. Returns when it has been told.
     pub(crate) fn tell_loss(&self) {
         if self.is_lost() && !self.0.settled.load(Ordering::Relaxed) {
-            self.0.loss_told.call_once(|| {
+            self.0.loss_told.call_once_force(|_| {
                 tracing::warn!(
                     name = self.name(), term = %self.term(), trace_id = self.trace_id(),
                     "lease lost, the work is told to end"

@@ -86,17 +86,16 @@ impl<DB: Fenced> Transaction<DB> {
     ///
     /// # Errors
     ///
-    /// [`TransactionError::Sqlx`] if the database did not answer. The transaction is rolled back all the same.
+    /// [`TransactionError::Sqlx`] if the database refused or the connection broke, [`TransactionError::Ended`] if the lease
+    /// was lost while the database gave no answer. The connection is closed then: the transaction is rolled back all the
+    /// same.
     pub async fn rollback(mut self) -> Result<(), TransactionError> {
-        let fenced = self.fenced;
-        let connection: &mut DB::Connection = self.connection()?;
-        if fenced {
-            DB::rollback(connection).await?;
-        } else {
-            DB::TransactionManager::rollback(connection).await?;
+        let tenure = self.tenure.clone();
+        tokio::select! {
+            biased;
+            done = self.undo() => done,
+            ended = tenure.lost_for_long() => Err(ended.into()),
         }
-        self.hand_back();
-        Ok(())
     }
 
     /// The tenure that it belongs to.
@@ -116,6 +115,18 @@ impl<DB: Fenced> Transaction<DB> {
             }
         } else {
             DB::TransactionManager::commit(connection).await?;
+        }
+        self.hand_back();
+        Ok(())
+    }
+
+    async fn undo(&mut self) -> Result<(), TransactionError> {
+        let fenced = self.fenced;
+        let connection: &mut DB::Connection = self.connection()?;
+        if fenced {
+            DB::rollback(connection).await?;
+        } else {
+            DB::TransactionManager::rollback(connection).await?;
         }
         self.hand_back();
         Ok(())

@@ -45,9 +45,16 @@ async fn a_role_that_may_not_create_is_shown_the_sql_on_postgres() {
         .await;
     // With the tables there and the rights that the message names, it starts: it does not try to create.
     database.execute(leader::tables::POSTGRES).await;
-    database
-        .execute("GRANT SELECT, INSERT, UPDATE, DELETE ON leader_sessions, leader_names TO limited")
-        .await;
+    let grant = "GRANT SELECT, INSERT, UPDATE, DELETE ON leader_sessions, leader_names TO limited";
+    database.execute(grant).await;
+    // One right too few is missed now, and not when the first claim is refused.
+    for right in ["UPDATE ON leader_names", "UPDATE ON leader_sessions", "DELETE ON leader_sessions"] {
+        database.execute(&format!("REVOKE {right} FROM limited")).await;
+        refused(elector(&url), &["permission denied", "grant the role SELECT, INSERT, UPDATE and DELETE"])
+            .await;
+        assert_eq!(database.number("SELECT count(*) FROM leader_sessions").await, 0, "{right}");
+        database.execute(grant).await;
+    }
     elector(&url).start().await.expect("started").shutdown().await.expect("shut down");
     database.execute("DROP OWNED BY limited").await;
 }
@@ -70,6 +77,14 @@ async fn a_user_that_may_not_create_is_shown_the_sql_on_mysql() {
     for table in ["leader_sessions", "leader_names"] {
         let grant = format!("GRANT SELECT, INSERT, UPDATE, DELETE ON `{name}`.{table} TO limited@'%'");
         database.execute(&grant).await;
+    }
+    for (right, table) in
+        [("UPDATE", "leader_names"), ("UPDATE", "leader_sessions"), ("DELETE", "leader_sessions")]
+    {
+        database.execute(&format!("REVOKE {right} ON `{name}`.{table} FROM limited@'%'")).await;
+        refused(elector(&url), &["denied", "grant the user SELECT, INSERT, UPDATE and DELETE"]).await;
+        assert_eq!(database.number("SELECT count(*) FROM leader_sessions").await, 0, "{right} on {table}");
+        database.execute(&format!("GRANT {right} ON `{name}`.{table} TO limited@'%'")).await;
     }
     elector(&url).start().await.expect("started").shutdown().await.expect("shut down");
 }

@@ -3,12 +3,13 @@
 //! Prints one JSON object a line on stdout. Logs go to stderr, filtered by `RUST_LOG`. Exit status: 0 after a graceful
 //! stop, 1 when the start fails, 2 for malformed flags, 70 after an overrun.
 
+use std::fmt::Debug;
 use std::future::pending;
 use std::io::Write;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
@@ -21,13 +22,20 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::SqlitePoolOptions;
 use sqlx::{MySqlPool, PgPool, SqlitePool};
 use tokio::sync::OnceCell;
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 fn main() -> ExitCode {
     let flags = Flags::parse();
     let level = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).with_writer(std::io::stderr);
+    match flags.log_panics_at.clone() {
+        Some(text) => log.finish().with(PanicsOnce { text, done: AtomicBool::new(false) }).init(),
+        None => log.init(),
+    }
 
     let mut runtime = match flags.worker_threads {
         Some(1) => tokio::runtime::Builder::new_current_thread(),
@@ -55,6 +63,13 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         pool: OnceCell::new(),
         seq: AtomicI64::new(0),
     });
+    if let Some(url) = flags.run_before {
+        let work = |tenure: Tenure| async move {
+            tenure.ended().await;
+        };
+        let failed = Elector::builder().database(url).work("before", work).run().await;
+        tracing::info!("the run before: {:?}", failed.err());
+    }
     let mut builder = Elector::builder().database(flags.database_url).on_event(print);
     if let Some(namespace) = flags.namespace {
         builder = builder.namespace(namespace);
@@ -100,6 +115,12 @@ struct Flags {
     /// How many threads run the works [default: one per core]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     worker_threads: Option<usize>,
+    /// A database to run another elector on before, which should fail
+    #[arg(long, value_name = "URL")]
+    run_before: Option<String>,
+    /// Panic once, in the log, at the first record that holds this text
+    #[arg(long, value_name = "TEXT")]
+    log_panics_at: Option<String>,
 }
 
 /// A work's name and what it does.
@@ -221,6 +242,25 @@ fn print(event: &Event) {
     let mut stdout = std::io::stdout().lock();
     // Whoever read this is gone; that is no reason to fail the work.
     let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// A log that breaks, as a layer of somebody else's may.
+struct PanicsOnce {
+    text: String,
+    done: AtomicBool,
+}
+
+impl<S: tracing::Subscriber> Layer<S> for PanicsOnce {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let mut message = String::new();
+        event.record(&mut |field: &Field, value: &dyn Debug| {
+            if field.name() == "message" {
+                message = format!("{value:?}");
+            }
+        });
+        let breaks = message.contains(&self.text) && !self.done.swap(true, Ordering::Relaxed);
+        assert!(!breaks, "the log broke at `{message}`");
+    }
 }
 
 /// What the works share: the application around the elector.

@@ -16,6 +16,7 @@
 pub mod database;
 pub mod local;
 pub mod logs;
+pub mod proxy;
 pub mod replica;
 pub mod servers;
 pub mod sql;
@@ -24,6 +25,7 @@ mod slots;
 mod supervisor;
 
 pub use database::{Kind, TestDatabase};
+pub use proxy::Proxy;
 pub use replica::{Event, Launch, PATIENCE, Replica, first, timings};
 pub use servers::Server;
 pub use sql::Sql;

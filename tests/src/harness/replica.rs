@@ -2,12 +2,16 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
-use std::io::{BufRead, BufReader};
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -81,6 +85,7 @@ impl Event {
 pub struct Launch {
     program: PathBuf,
     arguments: Vec<String>,
+    log_unread: bool,
 }
 
 impl Launch {
@@ -91,7 +96,7 @@ impl Launch {
 
     /// A replica with no flag at all.
     pub fn bare(program: impl AsRef<Path>) -> Self {
-        Self { program: program.as_ref().to_owned(), arguments: Vec::new() }
+        Self { program: program.as_ref().to_owned(), arguments: Vec::new(), log_unread: false }
     }
 
     /// One more work.
@@ -119,6 +124,12 @@ impl Launch {
         self
     }
 
+    /// Nobody reads its log, so that [`Replica::block_log`] can block it.
+    #[must_use]
+    pub fn log_unread(self) -> Self {
+        Self { log_unread: true, ..self }
+    }
+
     /// Starts it.
     ///
     /// # Panics
@@ -137,8 +148,13 @@ impl Launch {
         let stdout = child.stdout.take().expect("a pipe");
         let stderr = child.stderr.take().expect("a pipe");
         on_lines(stdout, Arc::clone(&said), Said::hear);
-        on_lines(stderr, Arc::clone(&said), Said::note);
-        Replica { pid: Pid::from_child(&child), child: Mutex::new(child), said }
+        let mut unread = None;
+        if self.log_unread {
+            unread = Some(stderr);
+        } else {
+            on_lines(stderr, Arc::clone(&said), Said::note);
+        }
+        Replica { pid: Pid::from_child(&child), child: Mutex::new(child), said, unread }
     }
 }
 
@@ -147,6 +163,8 @@ pub struct Replica {
     pid: Pid,
     child: Mutex<Child>,
     said: Arc<Said>,
+    /// The log, if nobody reads it.
+    unread: Option<ChildStderr>,
 }
 
 impl Replica {
@@ -192,6 +210,25 @@ impl Replica {
     /// Wakes it (SIGCONT).
     pub fn cont(&self) {
         self.signal(Signal::CONT);
+    }
+
+    /// From now on whoever writes to its log waits for ever: the pipe is full.
+    ///
+    /// # Panics
+    ///
+    /// When it was not started with [`Launch::log_unread`].
+    pub fn block_log(&self) {
+        let unread = self.unread.as_ref().expect("a log that nobody reads");
+        // The other end of the same pipe, of this process's own: the replica's must go on blocking.
+        let mut end = OpenOptions::new()
+            .write(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(format!("/proc/self/fd/{}", unread.as_raw_fd()))
+            .expect("the pipe");
+        // Byte by byte in the end, so that not the shortest line fits.
+        for size in [4096, 1] {
+            while end.write(&vec![b'\n'; size]).is_ok() {}
+        }
     }
 
     /// How it ended, if it has.

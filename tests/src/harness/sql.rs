@@ -18,7 +18,13 @@ pub trait Sql: Fenced {
     const ID: &'static str;
 
     /// A pool of the application's own, for the role that owns the database.
-    fn pool(database: &TestDatabase, size: u32) -> Pool<Self>;
+    fn pool(database: &TestDatabase, size: u32) -> Pool<Self> {
+        assert_eq!(database.kind, Self::KIND, "a pool fits the database");
+        Self::pool_to(&database.url, size)
+    }
+
+    /// The same by another way.
+    fn pool_to(url: &str, size: u32) -> Pool<Self>;
 
     /// Runs statements.
     fn run(
@@ -51,12 +57,11 @@ macro_rules! sql {
             const KIND: Kind = Kind::$kind;
             const ID: &'static str = $id;
 
-            fn pool(database: &TestDatabase, size: u32) -> Pool<Self> {
-                assert_eq!(database.kind, Self::KIND, "a pool fits the database");
+            fn pool_to(url: &str, size: u32) -> Pool<Self> {
                 PoolOptions::new()
                     .max_connections(size)
                     .acquire_timeout(Duration::from_secs(15))
-                    .connect_lazy(&database.url)
+                    .connect_lazy(url)
                     .expect("a good URL")
             }
 

@@ -3,11 +3,13 @@
 //! Bounds are measured from the times that the replicas stamp their events with, and widened only where the machine is
 //! the reason.
 
+mod broken_log;
 mod frozen;
 mod input;
 mod many;
 mod outcomes;
 mod overrun;
+mod runs;
 mod slow_stop;
 mod takeover;
 

@@ -7,6 +7,8 @@ mod asking;
 mod blocked;
 mod outcomes;
 mod overrun;
+mod refused;
+mod runtime;
 mod stopping;
 mod tasks;
 

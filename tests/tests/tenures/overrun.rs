@@ -12,7 +12,12 @@ use tokio::sync::oneshot;
 
 use crate::{NAME, World, scenarios};
 
-scenarios!(every world: the_grace_after_a_loss, a_loss_at_the_deadline, no_overrun_for_work_that_obeys);
+scenarios!(every world:
+    the_grace_after_a_loss,
+    a_loss_at_the_deadline,
+    no_overrun_for_work_that_obeys,
+    a_hook_that_panics_hears_of_the_next_one,
+);
 scenarios!(real: before_the_lease_expires, without_the_keeper);
 
 /// What a busy machine may be late.
@@ -59,6 +64,33 @@ async fn the_grace_after_a_loss(world: World) {
     led.puppet.obey();
     let next = led.puppet.tenure().await;
     assert!(next.term() > led.tenure.term());
+}
+
+/// The function given to `on_overrun`, which has to end the process in its own way, fails.
+async fn a_hook_that_panics_hears_of_the_next_one(world: World) {
+    let overruns = Overruns::default();
+    let hook = Arc::clone(&overruns);
+    let mut led = world
+        .lead_with(|builder| {
+            builder.on_overrun(move |overrun| {
+                hook.lock().unwrap().push(overrun.clone());
+                panic!("the hook of the application, at the overrun of `{}`", overrun.name);
+            })
+        })
+        .await;
+    let mut terms = Vec::new();
+    for _ in 0..2 {
+        led.puppet.stay();
+        world.rob().await;
+        led.events.of(EventKind::Overrun, &led.tenure).await;
+        terms.push(led.tenure.term());
+        led.puppet.obey();
+        led.tenure = led.puppet.tenure().await;
+    }
+    let told: Vec<_> = overruns.lock().unwrap().iter().map(|overrun| overrun.term).collect();
+    assert_eq!(told, terms);
+    led.tenure.check().unwrap();
+    led.running.shutdown().await.unwrap();
 }
 
 async fn no_overrun_for_work_that_obeys(world: World) {

@@ -12,6 +12,7 @@ use crate::{NAME, World, scenarios};
 scenarios!(every world:
     a_step_down_resolves_after_the_release,
     a_step_down_resolves_though_the_lease_is_lost,
+    all_that_ask_for_a_step_down_are_told,
     a_shutdown_that_takes_too_long_names_the_work,
     a_dropped_elector_shuts_down,
 );
@@ -59,6 +60,30 @@ async fn a_step_down_resolves_though_the_lease_is_lost(world: World) {
     led.events.of(EventKind::SteppedDown, &led.tenure).await;
     let told = timeout(Duration::from_secs(5), step_down).await;
     told.expect("whoever asked it to step down waits for ever").unwrap();
+}
+
+async fn all_that_ask_for_a_step_down_are_told(world: World) {
+    let led = world.lead().await;
+    led.puppet.stay();
+    let step_down = || led.running.step_down(NAME);
+    let mut both = Box::pin(async { tokio::join!(step_down(), step_down()) });
+    assert!(timeout(FAST.renew, &mut both).await.is_err(), "resolved while the work runs");
+    // The work is told by now; and then its lease is lost.
+    let mut third = Box::pin(step_down());
+    assert!(timeout(FAST.renew, &mut third).await.is_err(), "resolved while the work runs");
+    world.rob().await;
+    led.events.of(EventKind::Lost, &led.tenure).await;
+    let mut fourth = Box::pin(step_down());
+    let early = timeout(FAST.renew, &mut fourth).await;
+    assert!(early.is_err(), "{early:?} while the work runs");
+    led.puppet.obey();
+    let all = async { tokio::join!(both, third, fourth) };
+    let ((first, second), third, fourth) =
+        timeout(Duration::from_secs(5), all).await.expect("somebody waits for ever");
+    for told in [first, second, third, fourth] {
+        told.unwrap();
+    }
+    assert_eq!(led.events.count(EventKind::SteppedDown), 1, "{:?}", led.events);
 }
 
 async fn a_shutdown_that_takes_too_long_names_the_work(world: World) {

@@ -3,11 +3,14 @@
 //! Electors run inside the tests. A puppet hands its tenure to the test, which then plays the work.
 
 mod basics;
+mod black_hole;
 mod cancelled;
+mod clean;
 mod elsewhere;
 mod endings;
 mod held;
 mod isolation;
+mod rolled_back;
 mod settings;
 mod stale;
 mod yours;

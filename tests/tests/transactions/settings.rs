@@ -56,13 +56,14 @@ async fn variables_are_put_back<DB: Sql>(stage: Stage<DB>) {
     let led = stage.lead().await;
     let pool = stage.pool(1);
     // Each the application's own value, and what holds inside: the tighter of the two.
-    for (idle, write, inside) in [(0, 60, (1, 1)), (300, 77, (1, 1)), (1, 1, (1, 1))] {
-        let set =
-            format!("SET SESSION idle_transaction_timeout = {idle}, SESSION net_write_timeout = {write}");
+    for (own, inside) in [([0, 60, 1], [1, 1, 0]), ([300, 77, 0], [1, 1, 0]), ([1, 1, 1], [1, 1, 0])] {
+        let set = VARIABLES.iter().zip(own).map(|(name, value)| format!("SESSION {name} = {value}"));
+        let set = format!("SET {}", set.collect::<Vec<_>>().join(", "));
         let mut connection = pool.acquire().await.unwrap();
         DB::run(&mut connection, &set).await.unwrap();
+        let id = DB::number(&mut connection, "SELECT CAST(connection_id() AS SIGNED)").await.unwrap();
         drop(connection);
-        for commit in [true, false] {
+        for commit in [true, false, true] {
             let mut tx = led.tenure.begin(&pool).await.unwrap();
             assert_eq!(variables::<DB>(&mut tx).await, inside);
             DB::run(&mut tx, &row(&led.tenure, 1)).await.unwrap();
@@ -72,16 +73,27 @@ async fn variables_are_put_back<DB: Sql>(stage: Stage<DB>) {
                 tx.rollback().await.unwrap();
             }
             let mut connection = pool.acquire().await.unwrap();
-            assert_eq!(variables::<DB>(&mut connection).await, (idle, write));
+            assert_eq!(variables::<DB>(&mut connection).await, own);
+            assert_eq!(
+                DB::number(&mut connection, "SELECT CAST(connection_id() AS SIGNED)").await.unwrap(),
+                id
+            );
         }
     }
+    // A transaction that is dropped closes its connection, and the next one is like any other.
+    let untouched = variables::<DB>(&mut stage.pool(1).acquire().await.unwrap()).await;
+    drop(led.tenure.begin(&pool).await.unwrap());
+    let mut connection = pool.acquire().await.unwrap();
+    assert_eq!(variables::<DB>(&mut connection).await, untouched);
 }
 
-async fn variables<DB: Sql>(connection: &mut DB::Connection) -> (i64, i64) {
-    let mut values = [0; 2];
-    for (value, name) in values.iter_mut().zip(["idle_transaction_timeout", "net_write_timeout"]) {
+const VARIABLES: [&str; 3] = ["idle_transaction_timeout", "net_write_timeout", "autocommit"];
+
+async fn variables<DB: Sql>(connection: &mut DB::Connection) -> [i64; 3] {
+    let mut values = [0; 3];
+    for (value, name) in values.iter_mut().zip(VARIABLES) {
         let query = format!("SELECT CAST(@@SESSION.{name} AS SIGNED)");
         *value = DB::number(connection, &query).await.unwrap();
     }
-    values.into()
+    values
 }
