@@ -137,6 +137,8 @@ impl Launch {
     /// When the program cannot be run.
     pub fn start(&self) -> Replica {
         let mut child = Command::new(&self.program)
+            // The log keeps its last lines, and a backtrace is longer.
+            .env("RUST_BACKTRACE", "0")
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
