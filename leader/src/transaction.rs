@@ -55,6 +55,8 @@ pub struct Transaction<DB: Fenced> {
     connection: Option<PoolConnection<DB>>,
     begun: bool,
     fenced: bool,
+    /// A nested `begin` is under way, or was dropped half-way.
+    nesting: bool,
 }
 
 impl<DB: Fenced> Transaction<DB> {
@@ -98,15 +100,35 @@ impl<DB: Fenced> Transaction<DB> {
         }
     }
 
+    /// Opens a savepoint, as sqlx's own `begin` does on a connection that is in a transaction.
+    ///
+    /// Not cancel safe: dropped half-way, the transaction is not used any more. [`commit`](Self::commit) refuses, and
+    /// touching its connection panics. (sqlx's own rolls the whole transaction back then, and what is written next would
+    /// not be fenced.)
+    ///
+    /// # Errors
+    ///
+    /// What the database says; the transaction is not used any more then either.
+    pub async fn begin(&mut self) -> sqlx::Result<sqlx::Transaction<'_, DB>> {
+        // By way of `deref_mut`, which refuses a transaction that is gone.
+        let _: &mut DB::Connection = self;
+        let Self { connection, nesting, .. } = self;
+        let connection = connection.as_mut().ok_or(sqlx::Error::WorkerCrashed)?;
+        *nesting = true;
+        let nested = Connection::begin(&mut **connection).await?;
+        *nesting = false;
+        Ok(nested)
+    }
+
     /// The tenure that it belongs to.
     pub fn tenure(&self) -> &Tenure {
         &self.tenure
     }
 
     async fn finish(&mut self) -> Result<(), TransactionError> {
-        let fenced = self.fenced;
+        let (fenced, nesting) = (self.fenced, self.nesting);
         let connection: &mut DB::Connection = self.connection()?;
-        if DB::TransactionManager::get_transaction_depth(connection) != 1 {
+        if nesting || DB::TransactionManager::get_transaction_depth(connection) != 1 {
             return Err(TransactionError::RolledBack);
         }
         if fenced {
@@ -159,7 +181,7 @@ impl<DB: Fenced> DerefMut for Transaction<DB> {
         let connection =
             self.connection.as_mut().expect("the connection is there until the transaction is over");
         assert!(
-            !self.begun || DB::TransactionManager::get_transaction_depth(connection) > 0,
+            !self.begun || (!self.nesting && DB::TransactionManager::get_transaction_depth(connection) > 0),
             "the fenced transaction was rolled back under its user, by a nested `begin` that was dropped; run it again"
         );
         connection
@@ -433,7 +455,7 @@ impl Tenure {
 
     async fn open<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
         let connection = Some(pool.acquire().await?);
-        Ok(Transaction { tenure: self.clone(), connection, begun: false, fenced: false })
+        Ok(Transaction { tenure: self.clone(), connection, begun: false, fenced: false, nesting: false })
     }
 
     /// What a database means that does not know the tenure: either somebody else was elected and nobody here has heard

@@ -1,6 +1,8 @@
 //! Fences on SQLite.
 
-use sqlx::{Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
+use sqlx::{Database, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
+
+use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
 use super::sealed::Dialect;
@@ -44,9 +46,25 @@ impl Dialect for Sqlite {
         .bind(key.name.to_owned())
         .bind(key.session.clone())
         .bind(key.term)
-        .fetch_optional(connection)
+        .fetch_optional(&mut *connection)
         .await?;
+        if row.is_some() && key.own {
+            // By the savepoint the commit knows the transaction again.
+            sqlx::query("SAVEPOINT leader_fence").execute(connection).await?;
+        }
         Ok(row.is_some())
+    }
+
+    async fn commit(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
+        // It also waits for all that was asked of the worker before, a nested `begin` that was dropped among it.
+        if let Err(error) = sqlx::query("RELEASE SAVEPOINT leader_fence").execute(&mut *connection).await {
+            let gone = error
+                .as_database_error()
+                .is_some_and(|error| error.message().starts_with("no such savepoint"));
+            return if gone { Ok(false) } else { Err(error) };
+        }
+        <Self as Database>::TransactionManager::commit(connection).await?;
+        Ok(true)
     }
 
     async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {

@@ -8,14 +8,13 @@ use std::task::Poll;
 
 use leader::{Transaction, TransactionError};
 use leader_tests::harness::Sql;
-use sqlx::Connection;
 use sqlx::mysql::MySqlDatabaseError;
 
 use crate::{Stage, row, scenarios};
 
 scenarios!(mysql: a_deadlock);
 scenarios!(postgres: a_statement_that_failed, a_commit_that_fails);
-scenarios!(servers: a_nested_begin_dropped_half_way);
+scenarios!(every database: a_nested_begin_dropped_half_way);
 
 /// `InnoDB` rolls the lighter of two transactions that wait for each other back, the whole of it.
 async fn a_deadlock<DB: Sql>(stage: Stage<DB>) {
@@ -122,7 +121,11 @@ async fn a_nested_begin_dropped_half_way<DB: Sql>(stage: Stage<DB>) {
     let led = stage.lead().await;
     let pool = stage.pool(1);
     let (mut whole, mut gone, mut expected) = (0, 0, 0);
-    for polls in 1..=6 {
+    // On a busy machine the answer may be there before the first poll is over, and only a later try is half-way.
+    for polls in (1..=6).chain(std::iter::repeat_n(1, 100)) {
+        if polls == 1 && whole > 0 && gone > 0 {
+            break;
+        }
         let mut tx = led.tenure.begin(&pool).await.unwrap();
         DB::run(&mut tx, &row(&led.tenure, 1)).await.unwrap();
         poll_and_drop(tx.begin(), polls).await;
