@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use leader::TransactionError;
 use leader_tests::harness::{Sql, eventually};
-use sqlx::Connection;
 use tokio::sync::Notify;
 
 use crate::{Stage, row, scenarios};
