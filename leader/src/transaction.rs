@@ -143,8 +143,12 @@ impl<DB: Fenced> Transaction<DB> {
     }
 
     async fn undo(&mut self) -> Result<(), TransactionError> {
-        let fenced = self.fenced;
+        let (fenced, nesting) = (self.fenced, self.nesting);
         let connection: &mut DB::Connection = self.connection()?;
+        if nesting || DB::TransactionManager::get_transaction_depth(connection) != 1 {
+            // What is open on it is not known: it is closed, which rolls all of it back.
+            return Ok(());
+        }
         if fenced {
             DB::rollback(connection).await?;
         } else {
