@@ -11,10 +11,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::Tenure;
+use crate::crew::{Crew, Duties, Finish};
 use crate::database::Database;
 use crate::error::Error;
 use crate::event::{self, Event, EventKind, Reporter};
-use crate::keeper::{Crew, Duties, Finish, Keeper};
+use crate::keeper::Keeper;
 use crate::name::{Namespace, WorkName};
 use crate::registry::{self, Candidate, Wishes, Works};
 use crate::running::{Pulse, Running};

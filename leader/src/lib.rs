@@ -165,6 +165,7 @@
 #[doc(hidden)]
 pub mod __private;
 mod clock;
+mod crew;
 mod database;
 mod elector;
 mod error;

@@ -1,0 +1,294 @@
+//! The tenures of a replica, and what happens to them when the protocol has decided.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, Moment};
+use crate::error::Error;
+use crate::event::{EventKind, Reporter};
+use crate::keeper::Command;
+use crate::name::{Namespace, WorkName};
+use crate::protocol::{Campaign, Effect, Ending, Hold, Request, SessionId, Standing, Term};
+use crate::registry::Works;
+use crate::run::{Launch, launch};
+use crate::state::States;
+use crate::status::{Role, Status, WorkStatus};
+use crate::tenure::{Founding, Tenure, Trust};
+use crate::timings::Timings;
+use crate::trouble::Trouble;
+use crate::watchdog::Watchdog;
+
+/// The tenures of a replica, and everybody who wants to know about them.
+pub(crate) struct Crew {
+    pub(crate) works: Works,
+    pub(crate) states: Arc<States>,
+    pub(crate) timings: Timings,
+    pub(crate) namespace: Namespace,
+    pub(crate) clock: Clock,
+    /// The application's runtime, where works run.
+    pub(crate) runtime: Handle,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) reporter: Arc<Reporter>,
+    /// Handed to tenures.
+    pub(crate) keeper: mpsc::UnboundedSender<Command>,
+    pub(crate) status: watch::Sender<Status>,
+    /// The last good renewal, whatever its session.
+    pub(crate) pulse: Arc<Trust>,
+    pub(crate) trouble: Arc<Trouble>,
+    pub(crate) finish: Finish,
+    pub(crate) duties: Duties,
+}
+
+/// What a crew has on its hands.
+#[derive(Default)]
+pub(crate) struct Duties {
+    running: HashMap<WorkName, Incumbent>,
+    trust: Option<(SessionId, Arc<Trust>)>,
+    step_downs: Vec<(Hold, oneshot::Sender<Result<(), Error>>)>,
+    confirms: Vec<(Moment, oneshot::Sender<()>)>,
+    changed: bool,
+}
+
+struct Incumbent {
+    tenure: Tenure,
+    since: SystemTime,
+}
+
+impl Crew {
+    pub(crate) fn obey(&mut self, command: Command, campaign: &mut Campaign) {
+        match command {
+            Command::Ended { name, term } => {
+                self.duties.running.remove(&name);
+                campaign.work_ended(&name, term, self.clock.now());
+            }
+            Command::Overdue => campaign.overdue(self.clock.now()),
+            Command::Confirm { reply } => {
+                self.duties.confirms.push((self.clock.now(), reply));
+                campaign.confirm();
+            }
+            Command::StepDown { name, reply } => {
+                let told = WorkName::new(&name)
+                    .ok()
+                    .and_then(|name| campaign.step_down(&name).map(|term| (name, term)));
+                match told {
+                    Some((name, term)) => self.duties.step_downs.push(((name, term), reply)),
+                    None => {
+                        let _ = reply.send(Err(Error::NotLeading(name)));
+                    }
+                }
+            }
+            Command::ShutDown => {
+                if campaign.shut_down() {
+                    tracing::info!("shutting down");
+                }
+            }
+        }
+        self.duties.changed = true;
+    }
+
+    /// Does what the protocol decided.
+    pub(crate) fn apply(&mut self, campaign: &mut Campaign) {
+        let effects = campaign.effects();
+        // The works hear of it before the log does, which can block.
+        let now = self.clock.now();
+        let mut news = Vec::new();
+        for effect in &effects {
+            if let Effect::End { name, term, ending: Ending::LeaseLost } = effect
+                && let Some(incumbent) = self.duties.running.get(name)
+                && incumbent.tenure.term() == *term
+                && incumbent.tenure.mark_lost(now)
+            {
+                news.push(incumbent.tenure.clone());
+            }
+        }
+        if !news.is_empty() {
+            self.watchdog.ring();
+        }
+        for tenure in news {
+            tenure.tell_loss();
+        }
+        for effect in effects {
+            match effect {
+                Effect::Trusted { session, good } => self.trusted(session, good),
+                Effect::SessionLost { session, why } => {
+                    tracing::warn!(%session, %why, "session lost; a new one follows");
+                    self.duties.confirms.clear();
+                    self.duties.changed = true;
+                }
+                Effect::Elected { name, term, session } => self.elected(name, term, session),
+                Effect::End { name, term, ending } => self.end(&name, term, ending),
+                Effect::Released { name, term } => self.released(&name, term),
+                Effect::Confirmed { started } => {
+                    let asked = std::mem::take(&mut self.duties.confirms);
+                    for (at, reply) in asked {
+                        if at <= started {
+                            let _ = reply.send(());
+                        } else {
+                            self.duties.confirms.push((at, reply));
+                            campaign.confirm();
+                        }
+                    }
+                }
+                Effect::Reaped { session } => {
+                    tracing::info!(%session, "the session of another replica has expired");
+                }
+                Effect::NotClosed => tracing::warn!(
+                    "the database could not be told of the shutdown; the names move when the lease expires"
+                ),
+            }
+        }
+    }
+
+    pub(crate) fn publish_changes(&mut self, campaign: &Campaign) {
+        if std::mem::take(&mut self.duties.changed) {
+            self.publish(campaign);
+        }
+    }
+
+    fn trusted(&mut self, session: SessionId, good: Moment) {
+        self.pulse.renewed(good);
+        match &self.duties.trust {
+            Some((known, trust)) if *known == session => trust.renewed(good),
+            _ => {
+                let trust = Trust::new(good, self.clock.clone(), self.timings);
+                self.duties.trust = Some((session, Arc::new(trust)));
+                self.duties.changed = true;
+            }
+        }
+        let now = SystemTime::now();
+        self.status.send_modify(|status| status.last_renewal = Some(now));
+    }
+
+    fn elected(&mut self, name: WorkName, term: Term, session: SessionId) {
+        let (Some(work), Some((known, trust))) = (self.works.get(&name), &self.duties.trust) else {
+            return;
+        };
+        debug_assert_eq!(*known, session, "a claim is answered under the session that made it");
+        let tenure = Tenure::new(Founding {
+            name: name.clone(),
+            term,
+            session,
+            namespace: self.namespace.clone(),
+            trust: Arc::clone(trust),
+            keeper: self.keeper.clone(),
+            reporter: Arc::clone(&self.reporter),
+        });
+        tracing::info!(%name, %term, trace_id = tenure.trace_id(), "elected");
+        self.reporter.report(&tenure.event(EventKind::Elected));
+        let running = Incumbent { tenure: tenure.clone(), since: SystemTime::now() };
+        self.duties.running.insert(name, running);
+        self.duties.changed = true;
+        launch(
+            Launch {
+                watched: self.watchdog.watch(tenure.clone()),
+                tenure,
+                work: work.clone(),
+                states: Arc::clone(&self.states),
+                keeper: self.keeper.clone(),
+                reporter: Arc::clone(&self.reporter),
+            },
+            &self.runtime,
+        );
+    }
+
+    fn end(&mut self, name: &WorkName, term: Term, ending: Ending) {
+        self.duties.changed = true;
+        let Some(running) = self.duties.running.get(name).filter(|running| running.tenure.term() == term)
+        else {
+            return;
+        };
+        tracing::debug!(%name, %term, reason = %ending, "the work is told to end");
+        running.tenure.end(ending);
+    }
+
+    fn released(&mut self, name: &WorkName, term: Term) {
+        self.duties.changed = true;
+        tracing::debug!(%name, %term, "released");
+        let waiting = std::mem::take(&mut self.duties.step_downs);
+        for ((of, given), reply) in waiting {
+            if of == *name && given == term {
+                let _ = reply.send(Ok(()));
+            } else {
+                self.duties.step_downs.push(((of, given), reply));
+            }
+        }
+    }
+
+    /// Transitions only: a standby whose server is down for an hour writes two lines.
+    pub(crate) fn answers(&mut self, request: &Request) {
+        if self.trouble.ends(request) {
+            tracing::info!("the database answers again");
+        }
+    }
+
+    pub(crate) fn fails(&mut self, request: &Request, error: &dyn std::fmt::Display) {
+        if self.trouble.goes_on(request, self.clock.now(), &self.timings) {
+            tracing::warn!(%error, "the database does not do what a lease needs; trying on");
+        }
+    }
+
+    pub(crate) fn publish(&self, campaign: &Campaign) {
+        let role = |name: &WorkName, standing: &Standing| {
+            let running = self.duties.running.get(name);
+            match (standing, running) {
+                (Standing::Standby { .. }, _) => Role::Standby,
+                (Standing::Leading { told: None, .. }, Some(running)) => Role::Leading {
+                    term: running.tenure.term(),
+                    since: running.since,
+                    trace_id: Arc::clone(&running.tenure.0.trace_id),
+                },
+                (
+                    Standing::Leading { term, .. }
+                    | Standing::Releasing { term, .. }
+                    | Standing::Lost { term, .. },
+                    _,
+                ) => Role::Ending { term: *term },
+            }
+        };
+        let works = campaign
+            .names()
+            .map(|(name, standing)| WorkStatus { name: name.clone(), role: role(name, standing) })
+            .collect();
+        let session = campaign.session().map(|session| session.id.to_string());
+        self.status.send_modify(|status| {
+            status.works = works;
+            status.session = session;
+        });
+    }
+}
+
+/// Tells everybody that the keeper is gone, and how.
+pub(crate) struct Finish {
+    pub(crate) finished: CancellationToken,
+    pub(crate) cleanly: CancellationToken,
+}
+
+impl Finish {
+    pub(crate) fn clean(&self) {
+        self.cleanly.cancel();
+    }
+}
+
+impl Drop for Finish {
+    fn drop(&mut self) {
+        self.finished.cancel();
+    }
+}
+
+impl Drop for Crew {
+    /// A keeper that panicked renews nothing any more: its tenures are over now, not at their deadline.
+    fn drop(&mut self) {
+        let now = self.clock.now();
+        let tenures = || self.duties.running.values().map(|incumbent| &incumbent.tenure);
+        let lost: Vec<&Tenure> = tenures().filter(|tenure| tenure.mark_lost(now)).collect();
+        self.watchdog.ring();
+        for tenure in lost {
+            tenure.tell_loss();
+        }
+    }
+}
