@@ -120,8 +120,9 @@ fn a_claim_whose_answer_was_lost_is_released_and_never_adopted() {
     answer(&mut campaign, 0, Ok(scan(&["a"])));
     let claim = answer(&mut campaign, 0, Err(Failure::Unknown));
     assert!(matches!(claim, Request::Claim { .. }));
-    // The database is asked whether it answers at all, and then what it made of the claim.
-    assert!(matches!(answer(&mut campaign, 10, Ok(digest(1, 7))), Request::Renew { .. }));
+    // The database is asked whether it answers at all, and then what it made of the claim, also where the digest is as
+    // expected: the claim may have been on its way still.
+    assert!(matches!(answer(&mut campaign, 10, Ok(digest(0, 0))), Request::Renew { .. }));
     let held = Reply::Held(vec![(name("a"), Term::new(7))]);
     assert_eq!(answer(&mut campaign, 300, Ok(held)), Request::Held { id: SessionId::new(1) });
     let release = answer(&mut campaign, 300, Ok(Reply::Released { kept: Vec::new() }));
