@@ -59,6 +59,13 @@ struct Incumbent {
     since: SystemTime,
 }
 
+impl Duties {
+    /// The tenure of a name that runs here, if it is the one of this term (I2).
+    fn tenure(&self, name: &WorkName, term: Term) -> Option<&Tenure> {
+        self.running.get(name).map(|incumbent| &incumbent.tenure).filter(|tenure| tenure.term() == term)
+    }
+}
+
 impl Crew {
     pub(crate) fn obey(&mut self, command: Command, campaign: &mut Campaign) {
         match command {
@@ -99,11 +106,10 @@ impl Crew {
         let mut news = Vec::new();
         for effect in &effects {
             if let Effect::End { name, term, ending: Ending::LeaseLost } = effect
-                && let Some(incumbent) = self.duties.running.get(name)
-                && incumbent.tenure.term() == *term
-                && incumbent.tenure.mark_lost(now)
+                && let Some(tenure) = self.duties.tenure(name, *term)
+                && tenure.mark_lost(now)
             {
-                news.push(incumbent.tenure.clone());
+                news.push(tenure.clone());
             }
         }
         if !news.is_empty() {
@@ -198,12 +204,10 @@ impl Crew {
 
     fn end(&mut self, name: &WorkName, term: Term, ending: Ending) {
         self.duties.changed = true;
-        let Some(running) = self.duties.running.get(name).filter(|running| running.tenure.term() == term)
-        else {
-            return;
-        };
-        tracing::debug!(%name, %term, reason = %ending, "the work is told to end");
-        running.tenure.end(ending);
+        if let Some(tenure) = self.duties.tenure(name, term) {
+            tracing::debug!(%name, %term, reason = %ending, "the work is told to end");
+            tenure.end(ending);
+        }
     }
 
     fn released(&mut self, name: &WorkName, term: Term) {

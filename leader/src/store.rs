@@ -255,7 +255,7 @@ pub(crate) fn hex(text: &str) -> String {
 
 /// A JSON array of the items, each of them valid JSON.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(crate) fn json_array<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
+fn json_array<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     format!("[{}]", items.join(","))
 }
@@ -270,6 +270,12 @@ pub(crate) fn json_name(name: &WorkName) -> String {
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn json_names(names: &[WorkName]) -> String {
     json_array(names.iter().map(json_name))
+}
+
+/// Ids of sessions as a JSON array of strings.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn json_ids(ids: &[SessionId]) -> String {
+    json_array(ids.iter().map(|id| format!("\"{id}\"")))
 }
 
 /// Names and terms as a JSON array of pairs.

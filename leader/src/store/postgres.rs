@@ -12,7 +12,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql
 use tokio::sync::Notify;
 
 use super::{
-    Cause, Companion, ScanRow, Scope, Store, StoreError, hex, json_array, json_holds, json_names, millis,
+    Cause, Companion, ScanRow, Scope, Store, StoreError, hex, json_holds, json_ids, json_names, millis,
     missing, session_id,
 };
 use crate::name::WorkName;
@@ -402,10 +402,7 @@ fn elements(json: &str) -> String {
 }
 
 fn session_ids(ids: &[SessionId]) -> String {
-    format!(
-        "ARRAY(SELECT json_array_elements_text('{}'))",
-        json_array(ids.iter().map(|id| format!("\"{id}\"")))
-    )
+    format!("ARRAY(SELECT json_array_elements_text('{}'))", json_ids(ids))
 }
 
 fn holds<'r>(rows: impl IntoIterator<Item = &'r PgRow>) -> Result<Vec<Hold>, StoreError> {

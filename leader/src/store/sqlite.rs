@@ -11,7 +11,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSyn
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 
 use super::{
-    Cause, ScanRow, Scope, Store, StoreError, json_array, json_holds, json_names, missing, session_id,
+    Cause, ScanRow, Scope, Store, StoreError, json_holds, json_ids, json_names, missing, session_id,
 };
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hold, Scan, SessionId};
@@ -344,10 +344,6 @@ impl Turnstile {
 pub(crate) fn in_memory(path: &Path) -> bool {
     let path = path.to_string_lossy();
     path.is_empty() || path.contains(":memory:") || path.starts_with("file:sqlx-in-memory")
-}
-
-fn json_ids(ids: &[SessionId]) -> String {
-    json_array(ids.iter().map(|id| format!("\"{id}\"")))
 }
 
 fn holds(rows: &[SqliteRow]) -> Result<Vec<Hold>, StoreError> {
