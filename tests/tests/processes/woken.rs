@@ -6,7 +6,7 @@ use leader_tests::harness::database::LedgerRow;
 use leader_tests::harness::{Event, Kind, Launch, PATIENCE, Replica, Sql, TestDatabase, eventually, now_ms};
 use sqlx::Sqlite;
 
-use crate::{assert_in_order, assert_within, bare, started, written};
+use crate::{assert_in_order, assert_within, bare, started};
 
 const SHORT: Duration = Duration::from_secs(5);
 /// Past the deadline of 10 s, and before the lease of 15 s expires.
@@ -110,10 +110,10 @@ impl Sleeper {
     }
 
     async fn leads(&self, database: &TestDatabase) {
-        let (writing, waiting) = (writing(self.length), waiting(self.length));
-        self.replica.wait("its election", |event| event.is_of("elected", &waiting)).await;
-        let elected = self.replica.wait("its election", |event| event.is_of("elected", &writing)).await;
-        written(database, &elected).await;
+        for name in [waiting(self.length), writing(self.length)] {
+            self.replica.wait("its election", |event| event.is_of("elected", &name)).await;
+        }
+        eventually("a row", PATIENCE, async || self.rows(database).await.pop()).await;
     }
 
     /// Frozen right after a renewal, and woken again.
@@ -155,8 +155,8 @@ impl Sleeper {
 
     /// When the standby was elected to its works.
     fn elections(&self, standby: &Replica) -> Vec<i64> {
-        let (writing, waiting) = (writing(self.length), waiting(self.length));
-        let is_one = |event: &Event| event.is_of("elected", &writing) || event.is_of("elected", &waiting);
+        let names = [writing(self.length), waiting(self.length)];
+        let is_one = |event: &Event| names.iter().any(|name| event.is_of("elected", name));
         standby.events().into_iter().filter(is_one).map(|event| event.at_ms).collect()
     }
 
