@@ -106,8 +106,8 @@ impl Trust {
         self.timings.grace
     }
 
-    pub(crate) fn lease(&self) -> Duration {
-        self.timings.lease
+    pub(crate) fn fence_idle(&self) -> Duration {
+        self.timings.fence_idle()
     }
 
     pub(crate) fn now(&self) -> Moment {
