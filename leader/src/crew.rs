@@ -140,8 +140,22 @@ impl Crew {
                         }
                     }
                 }
-                Effect::Reaped { session } => {
-                    tracing::info!(%session, "the session of another replica has expired");
+                Effect::Reaped { session, instance } => {
+                    tracing::info!(%session, of = instance.as_deref(), "the session of another replica has expired");
+                }
+                Effect::Fenced { name, fenced } => {
+                    tracing::warn!(
+                        %name, session = %fenced.holder, of = fenced.instance.as_deref(),
+                        "nobody leads this work any more, and nobody can be elected yet: a fenced transaction of its last leader is still open"
+                    );
+                    self.duties.changed = true;
+                }
+                Effect::NotFenced { name } => {
+                    tracing::debug!(%name, "no transaction keeps it from being claimed any more");
+                    self.duties.changed = true;
+                }
+                Effect::FencedEnded { transactions } => {
+                    tracing::warn!(transactions, "ended the fenced transactions of leaders that are gone");
                 }
                 Effect::NotClosed => tracing::warn!(
                     "the database could not be told of the shutdown; the names move when the lease expires"
@@ -237,10 +251,18 @@ impl Crew {
     }
 
     pub(crate) fn publish(&self, campaign: &Campaign) {
+        let (now, today) = (self.clock.now(), SystemTime::now());
         let role = |name: &WorkName, standing: &Standing| {
             let running = self.duties.running.get(name);
             match (standing, running) {
-                (Standing::Standby { .. }, _) => Role::Standby,
+                (Standing::Standby { .. }, _) => match campaign.fenced(name) {
+                    None => Role::Standby,
+                    Some(fenced) => Role::Fenced {
+                        session: fenced.holder.to_string(),
+                        instance: fenced.instance,
+                        since: today - now.since(fenced.since),
+                    },
+                },
                 (Standing::Leading { told: None, .. }, Some(running)) => Role::Leading {
                     term: running.tenure.term(),
                     since: running.since,

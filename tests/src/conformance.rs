@@ -17,9 +17,12 @@ use tokio::time::sleep;
 
 /// Makes stores of one empty database.
 pub trait Bench: Sync {
-    /// A store of one more replica.
+    /// A store of one more replica, each of which calls itself [`INSTANCE`].
     fn store(&self, namespace: &str, lease: Duration) -> AnyStore;
 }
+
+/// What every replica of the suite calls itself.
+pub const INSTANCE: &str = "conformance";
 
 /// A lease that outlives every case.
 const LONG: Duration = Duration::from_mins(10);
@@ -97,6 +100,7 @@ async fn until<T>(
 
 /// Waits until a session has expired.
 async fn expired(store: &mut AnyStore, me: SessionId, of: SessionId) {
+    let of = (of, INSTANCE.to_owned());
     until(store, me, "the session expires", |scan| scan.expired.contains(&of).then_some(())).await;
 }
 
