@@ -60,6 +60,11 @@ impl fmt::Display for EventKind {
     }
 }
 
+/// Writes to the application's log, whose mistakes cost the line and nothing else.
+pub(crate) fn log(write: impl FnOnce()) {
+    let _ = std::panic::catch_unwind(AssertUnwindSafe(write));
+}
+
 pub(crate) type Hook = dyn Fn(&Event) + Send + Sync;
 
 /// Hands events to the application.

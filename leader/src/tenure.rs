@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::clock::{Clock, Moment};
-use crate::event::{Event, EventKind, Reporter};
+use crate::event::{Event, EventKind, Reporter, log};
 use crate::keeper::Command;
 use crate::name::{Namespace, WorkName};
 use crate::protocol::{Ending, SessionId, Term};
@@ -311,11 +311,13 @@ impl Tenure {
     /// Tells the log and the application of a loss, if it was marked, once. Returns when it has been told.
     pub(crate) fn tell_loss(&self) {
         if self.is_lost() && !self.0.settled.load(Ordering::Relaxed) {
-            self.0.loss_told.call_once_force(|_| {
-                tracing::warn!(
-                    name = self.name(), term = %self.term(), trace_id = self.trace_id(),
-                    "lease lost, the work is told to end"
-                );
+            self.0.loss_told.call_once(|| {
+                log(|| {
+                    tracing::warn!(
+                        name = self.name(), term = %self.term(), trace_id = self.trace_id(),
+                        "lease lost, the work is told to end"
+                    );
+                });
                 let before = self.ending().filter(|ending| *ending != Ending::LeaseLost);
                 self.0.reporter.report(&Event {
                     reason: before.map(|_| "while winding down".to_owned()),
