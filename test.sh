@@ -49,7 +49,7 @@ step_clippy() {
 
 # Each feature alone, none, and what the quickstart builds.
 step_features() {
-    for features in "" postgres mysql sqlite; do
+    for features in "" postgres mysql sqlite metrics otel test-util; do
         cargo check --quiet -p leader --features "$features"
     done
     cargo build --quiet

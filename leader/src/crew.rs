@@ -20,6 +20,7 @@ use crate::state::States;
 use crate::status::{Role, Status, WorkStatus};
 use crate::tenure::{Founding, Tenure, Trust};
 use crate::timings::Timings;
+use crate::trace::Trace;
 use crate::trouble::Trouble;
 use crate::watchdog::Watchdog;
 
@@ -189,11 +190,13 @@ impl Crew {
             return;
         };
         debug_assert_eq!(*known, session, "a claim is answered under the session that made it");
+        let Trace { span, id: trace_id } = Trace::begin(&name, term);
         let tenure = Tenure::new(Founding {
             name: name.clone(),
             term,
             session,
             namespace: self.namespace.clone(),
+            trace_id,
             trust: Arc::clone(trust),
             keeper: self.keeper.clone(),
             reporter: Arc::clone(&self.reporter),
@@ -207,6 +210,7 @@ impl Crew {
             Launch {
                 watched: self.watchdog.watch(tenure.clone()),
                 tenure,
+                span,
                 work: work.clone(),
                 states: Arc::clone(&self.states),
                 keeper: self.keeper.clone(),

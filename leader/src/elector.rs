@@ -209,10 +209,13 @@ impl Builder {
         } = self;
 
         let instance: Arc<str> = instance.unwrap_or_else(default_instance).into();
-        let reporter = Arc::new(Reporter::new(Arc::clone(&instance), on_event));
+        let reporter = Arc::new(Reporter::new(Arc::clone(&instance), namespace.clone(), on_event));
         if cfg!(panic = "abort") {
             tracing::warn!("built with `panic = \"abort\"`: a work that panics ends the process");
         }
+
+        #[cfg(feature = "metrics")]
+        crate::metrics::start(&namespace, works.keys());
 
         let (status, statuses) = watch::channel(Status {
             instance: Arc::clone(&instance),

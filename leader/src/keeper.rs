@@ -148,6 +148,8 @@ impl<S: Store> Keeper<S> {
             }
         };
         let took = clock.now().since(attempt.started);
+        #[cfg(feature = "metrics")]
+        crate::metrics::statement(&attempt.request, took, matches!(answer, Some(Ok(_))));
         match answer {
             Some(Ok(reply)) => {
                 tracing::debug!(request = ?attempt.request, ?reply, ?took, "answered");

@@ -131,6 +131,8 @@
 //! None is on by default.
 //!
 //! - `postgres`, `mysql`, `sqlite`: an elector on that database. They turn on the same feature of `sqlx`.
+//! - `metrics`: what a replica does, as metrics of the crate [`metrics`](https://docs.rs/metrics); see `docs/operations.md`.
+//! - `otel`: with a layer of `tracing-opentelemetry` installed, a tenure's trace id is that of its exported root span.
 //! - `test-util`: tenures without a database, a database in memory, and a clock that tests move: the module `test_util`.
 //!
 //! No TLS is chosen for you. To reach a server through TLS, turn one of sqlx's `tls-…` features on in your own dependency
@@ -172,6 +174,8 @@ mod error;
 mod event;
 mod exit;
 mod keeper;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod name;
 mod protocol;
 mod random;
@@ -187,6 +191,7 @@ mod tenure;
 #[cfg(any(test, feature = "test-util"))]
 pub mod test_util;
 mod timings;
+mod trace;
 mod transaction;
 mod trouble;
 mod watchdog;

@@ -28,6 +28,7 @@ use crate::work::{BoxError, OnEnd};
 /// What a tenure needs to run.
 pub(crate) struct Launch {
     pub(crate) tenure: Tenure,
+    pub(crate) span: tracing::Span,
     pub(crate) work: Enlisted,
     pub(crate) states: Arc<States>,
     pub(crate) watched: Watched,
@@ -80,15 +81,8 @@ impl Drop for Presence {
 
 /// Runs the work of a tenure on the application's runtime.
 pub(crate) fn launch(launch: Launch, runtime: &Handle) {
-    let Launch { tenure, work, states, watched, keeper, reporter } = launch;
+    let Launch { tenure, span, work, states, watched, keeper, reporter } = launch;
     install_panic_hook();
-    let span = tracing::info_span!(
-        parent: None,
-        "tenure",
-        name = tenure.name(),
-        term = %tenure.term(),
-        trace_id = tenure.trace_id()
-    );
     let presence = Arc::new(Presence {
         tenure: tenure.clone(),
         keeper,

@@ -121,6 +121,7 @@ pub(crate) struct Founding {
     pub(crate) term: Term,
     pub(crate) session: SessionId,
     pub(crate) namespace: Namespace,
+    pub(crate) trace_id: Arc<str>,
     pub(crate) trust: Arc<Trust>,
     pub(crate) keeper: mpsc::UnboundedSender<Command>,
     pub(crate) reporter: Arc<Reporter>,
@@ -128,14 +129,14 @@ pub(crate) struct Founding {
 
 impl Tenure {
     pub(crate) fn new(founding: Founding) -> Self {
-        let Founding { name, term, session, namespace, trust, keeper, reporter } = founding;
+        let Founding { name, term, session, namespace, trace_id, trust, keeper, reporter } = founding;
         let token = CancellationToken::new();
         Self(Arc::new(Shared {
             name,
             term,
             session,
             namespace,
-            trace_id: format!("{:032x}", crate::random::bits()).into(),
+            trace_id,
             trust,
             ending: OnceLock::new(),
             lost: OnceLock::new(),

@@ -65,6 +65,26 @@ pub(crate) enum Request {
     },
 }
 
+#[cfg(feature = "metrics")]
+impl Request {
+    /// The word for it in docs/design.md.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Prepare => "prepare",
+            Self::Ensure { .. } => "ensure",
+            Self::Open { .. } => "open",
+            Self::Renew { .. } => "renew",
+            Self::Held { .. } => "held",
+            Self::Scan { .. } => "scan",
+            Self::Reap { .. } => "reap",
+            Self::Claim { .. } => "claim",
+            Self::Release { .. } => "release",
+            Self::EndFenced { .. } => "end fenced",
+            Self::Close { .. } => "close",
+        }
+    }
+}
+
 /// A statement on the wire.
 #[derive(Debug)]
 pub(crate) struct Attempt {
