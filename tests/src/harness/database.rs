@@ -159,7 +159,16 @@ impl TestDatabase {
     ///
     /// As [`create`](Self::create).
     pub async fn sibling(&self) -> Self {
-        Self::create_in(self.kind, None).await
+        self.sibling_on(self.kind).await
+    }
+
+    /// One more empty database, of any kind, for the same test.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn sibling_on(&self, kind: Kind) -> Self {
+        Self::create_in(kind, None).await
     }
 
     /// The pool for the administrator of a PostgreSQL database.

@@ -12,6 +12,7 @@ mod overrun;
 mod runs;
 mod slow_stop;
 mod takeover;
+mod woken;
 
 use std::time::Duration;
 
