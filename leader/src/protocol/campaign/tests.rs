@@ -398,3 +398,27 @@ fn a_holder_whose_expiry_was_seen_is_named() {
     let told = campaign.fenced(&name("a")).expect("it is fenced");
     assert_eq!(told.instance.as_deref(), Some("pod-3"));
 }
+
+/// I1: a renewal may be on its way still.
+#[test]
+fn an_expired_session_is_reaped_before_its_names_are_claimed() {
+    let id = SessionId::new(77);
+    let seen = || {
+        Ok(Reply::Scanned(Scan {
+            vacancies: vec![Vacancy { name: name("a"), holder: Some(Holder::Expired(id)) }],
+            expired: vec![(id, "pod-3".into())],
+            rows: 2,
+            ..Scan::default()
+        }))
+    };
+    let mut campaign = campaign();
+    answer(&mut campaign, 0, seen());
+    // Somebody renewed it first.
+    let reap = answer(&mut campaign, 0, Ok(Reply::Reaped(Vec::new())));
+    assert_eq!(reap, Request::Reap { ids: vec![id] });
+    waits(&mut campaign, 0);
+    answer(&mut campaign, 300, seen());
+    answer(&mut campaign, 300, Ok(Reply::Reaped(vec![id])));
+    let claim = sent(&mut campaign, 300).request;
+    assert!(matches!(&claim, Request::Claim { gone, .. } if *gone == [id]), "{claim:?}");
+}
