@@ -23,6 +23,10 @@ use crate::harness::{Kind, Launch, Server, TestDatabase, now_ms};
 /// Without a fault in the end, so that every name must find a leader.
 const CALM: Duration = Duration::from_secs(10);
 
+/// Those of the tests, with more grace than is left at the deadline: as by default, it is the end of the lease that ends a
+/// process then.
+const TIMINGS: &str = "lease=3s,renew=400ms,deadline=2s,grace=1500ms,margin=200ms,campaign=1s";
+
 /// The pace of the works.
 const EVERY: Duration = Duration::from_millis(200);
 
@@ -128,7 +132,8 @@ async fn happen(
 }
 
 fn launch(options: &Options, url: &str) -> Launch {
-    let launch = Launch::new(&options.program, url).every(EVERY);
+    let launch = Launch::bare(&options.program).flag("--database-url", url).flag("--timings", TIMINGS);
+    let launch = launch.every(EVERY);
     WORKS.iter().fold(launch, |launch, (name, kind)| launch.work(name, kind))
 }
 

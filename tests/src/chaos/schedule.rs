@@ -295,7 +295,7 @@ impl Drawing {
     }
 
     fn of_process(&mut self, replica: usize) -> (Duration, Fault) {
-        let stubborn = self.chance(0.25);
+        let stubborn = self.chance(0.4);
         match self.dice.u32(0..6) {
             0 => (self.between(0.1..2.0), Fault::Kill { replica, stubborn }),
             1 => (self.between(1.0..3.0), Fault::Term { replica, stubborn }),
