@@ -3,8 +3,10 @@
 #
 #   ./test.sh                  everything
 #   ./test.sh STEP [STEP …]    only these: install fmt clippy features docs test
+#   ./test.sh chaos [SECONDS]  random faults against three replicas on each database, 60 s by default; not part of everything
 #
-# LEADER_TEST_POSTGRES_URL and LEADER_TEST_MYSQL_URL name servers to use instead of throw-away ones.
+# LEADER_TEST_POSTGRES_URL and LEADER_TEST_MYSQL_URL name servers to use instead of throw-away ones. LEADER_TEST_SEED repeats
+# the faults of `chaos`.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -63,13 +65,24 @@ step_test() {
     cargo test --workspace --all-features
 }
 
+# Its own flags, one database among them: `cargo run -p leader-tests --bin chaos -- --help`
+step_chaos() {
+    cargo build --quiet -p leader-tests --bins
+    cargo run --quiet -p leader-tests --bin chaos -- --seconds "$chaos_seconds"
+}
+
+chaos_seconds=60
+if [ "$#" -eq 2 ] && [ "$1" = chaos ] && [[ "$2" =~ ^[0-9]+$ ]]; then
+    chaos_seconds=$2
+    set -- chaos
+fi
 steps=("$@")
 [ "${#steps[@]}" -gt 0 ] || steps=(install fmt clippy features docs test)
 for step in "${steps[@]}"; do
     case "$step" in
-        install | fmt | clippy | features | docs | test) ;;
+        install | fmt | clippy | features | docs | test | chaos) ;;
         *)
-            sed -n '2,7p' "$0" >&2
+            sed -n '2,9p' "$0" >&2
             exit 2
             ;;
     esac

@@ -21,7 +21,7 @@ use crate::keeper::Command;
 use crate::protocol::Ending;
 use crate::registry::Enlisted;
 use crate::state::States;
-use crate::tenure::{Tenure, is_ending};
+use crate::tenure::{EndTold, Tenure, is_ending};
 use crate::watchdog::Watched;
 use crate::work::{BoxError, OnEnd};
 
@@ -60,8 +60,9 @@ impl Presence {
     fn tell(&self, event: &Event) {
         self.told.store(true, Ordering::Relaxed);
         self.tenure.tell_loss();
-        self.tenure.settle();
-        self.reporter.report(event);
+        if self.tenure.may_tell(EndTold::SteppedDown) {
+            self.reporter.report(event);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
@@ -58,13 +58,19 @@ pub(crate) struct Shared {
     /// Cancelled when the lease is lost.
     loss: CancellationToken,
     loss_told: Once,
-    /// The end of the tenure was told.
-    settled: AtomicBool,
+    end_told: OnceLock<EndTold>,
     /// Cancelled when the tenure ends or its work returns.
     tasks_end: CancellationToken,
     tasks: TaskTracker,
     keeper: mpsc::UnboundedSender<Command>,
     reporter: Arc<Reporter>,
+}
+
+/// How the end of a tenure is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndTold {
+    SteppedDown,
+    Overrun,
 }
 
 /// Until when a session may be trusted, for those who cannot wait for the keeper to say so.
@@ -142,7 +148,7 @@ impl Tenure {
             lost: OnceLock::new(),
             loss: CancellationToken::new(),
             loss_told: Once::new(),
-            settled: AtomicBool::new(false),
+            end_told: OnceLock::new(),
             tasks_end: token.child_token(),
             token,
             tasks: TaskTracker::new(),
@@ -304,14 +310,17 @@ impl Tenure {
         news
     }
 
-    /// The work is gone: a loss is no news any more.
-    pub(crate) fn settle(&self) {
-        self.0.settled.store(true, Ordering::Relaxed);
+    /// Leave to tell of the end, for whoever asks first: work may go at the very moment when the watchdog ends the
+    /// process for it, and only one of the two is told.
+    #[must_use]
+    pub(crate) fn may_tell(&self, end: EndTold) -> bool {
+        self.0.end_told.set(end).is_ok()
     }
 
     /// Tells the log and the application of a loss, if it was marked, once. Returns when it has been told.
     pub(crate) fn tell_loss(&self) {
-        if self.is_lost() && !self.0.settled.load(Ordering::Relaxed) {
+        // Once the work is gone a loss is no news any more.
+        if self.is_lost() && self.0.end_told.get() != Some(&EndTold::SteppedDown) {
             self.0.loss_told.call_once(|| {
                 log(|| {
                     tracing::warn!(
