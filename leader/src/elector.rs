@@ -116,10 +116,10 @@ impl Builder {
     }
 
     /// The names that must be registered, no more and no fewer. The start fails if they differ: the linker drops a crate
-    /// that nobody names, and its works with it, in silence.
+    /// that nobody names, and its works with it, in silence. Each call adds to the list.
+    #[track_caller]
     pub fn expect<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        let names = names.into_iter().map(Into::into);
-        self.wishes.expect.get_or_insert_default().extend(names);
+        self.wishes.expect.get_or_insert_default().add(names, Location::caller());
         self
     }
 
@@ -144,15 +144,16 @@ impl Builder {
 
     /// The only names that this replica may lead. Unless given: all that are registered. States are needed for works
     /// that it may lead.
+    #[track_caller]
     pub fn only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        let names = names.into_iter().map(Into::into);
-        self.wishes.only.get_or_insert_default().extend(names);
+        self.wishes.only.get_or_insert_default().add(names, Location::caller());
         self
     }
 
     /// Names that this replica must not lead.
+    #[track_caller]
     pub fn except<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.wishes.except.extend(names.into_iter().map(Into::into));
+        self.wishes.except.add(names, Location::caller());
         self
     }
 

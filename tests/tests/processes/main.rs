@@ -7,6 +7,7 @@ mod broken_log;
 mod frozen;
 mod input;
 mod many;
+mod one_file;
 mod outcomes;
 mod overrun;
 mod runs;
