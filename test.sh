@@ -4,6 +4,8 @@
 #   ./test.sh                  everything
 #   ./test.sh STEP [STEP …]    only these: install fmt clippy features docs test
 #   ./test.sh chaos [SECONDS]  random faults against three replicas on each database, 60 s by default; not part of everything
+#   ./test.sh soak [SECONDS]   the same for 600 s, and other tests for longer
+#   ./test.sh mutants [WORD …] guards taken out one at a time: each must turn its test red (those whose name has a WORD, or all)
 #
 # LEADER_TEST_POSTGRES_URL and LEADER_TEST_MYSQL_URL name servers to use instead of throw-away ones. LEADER_TEST_SEED repeats
 # the faults of `chaos`.
@@ -71,18 +73,39 @@ step_chaos() {
     cargo run --quiet -p leader-tests --bin chaos -- --seconds "$chaos_seconds"
 }
 
+# What takes longer than a change should wait.
+step_soak() {
+    LEADER_TEST_SOAK=60 cargo test -p leader-tests --test processes one_file
+    step_chaos
+}
+
+# Each guard taken out of a copy of the workspace; the test that the table names must notice.
+step_mutants() {
+    cargo run --quiet -p leader-tests --bin mutants -- ${words[@]+"${words[@]}"}
+}
+
 chaos_seconds=60
-if [ "$#" -eq 2 ] && [ "$1" = chaos ] && [[ "$2" =~ ^[0-9]+$ ]]; then
-    chaos_seconds=$2
-    set -- chaos
-fi
+words=()
+case "${1:-}" in
+    mutants)
+        words=("${@:2}")
+        set -- mutants
+        ;;
+    chaos | soak)
+        [ "$1" = chaos ] || chaos_seconds=600
+        if [[ "${2:-}" =~ ^[0-9]+$ ]]; then
+            chaos_seconds=$2
+            set -- "$1" "${@:3}"
+        fi
+        ;;
+esac
 steps=("$@")
 [ "${#steps[@]}" -gt 0 ] || steps=(install fmt clippy features docs test)
 for step in "${steps[@]}"; do
     case "$step" in
-        install | fmt | clippy | features | docs | test | chaos) ;;
+        install | fmt | clippy | features | docs | test | chaos | soak | mutants) ;;
         *)
-            sed -n '2,9p' "$0" >&2
+            sed -n '2,11p' "$0" >&2
             exit 2
             ;;
     esac
