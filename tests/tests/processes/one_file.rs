@@ -52,6 +52,26 @@ async fn transactions_back_to_back_starve_no_other_process() {
     assert_nothing_lost(&database, &all).await;
 }
 
+/// It cannot be otherwise: the renewal needs the write lock too. Whoever reads the log learns why.
+#[tokio::test]
+async fn a_transaction_past_the_deadline_costs_every_lease_and_the_log_says_whose() {
+    let database = TestDatabase::create(Kind::Sqlite).await;
+    let other = replica(&database).work("other", "idle").start();
+    let first = other.wait("its election", |event| event.is("elected")).await;
+    let long = replica(&database).work("long", "slow-ledger").every(2 * timings::LEASE).start();
+    long.wait("its election", |event| event.is("elected")).await;
+    for (replica, holder) in
+        [(&long, "a transaction of this process".to_owned()), (&other, format!("process {}", long.pid()))]
+    {
+        replica.wait("the loss", |event| event.is("lost")).await;
+        let lines = replica.log();
+        let told: Vec<_> = lines.lines().filter(|line| line.contains("waits for the write lock")).collect();
+        assert!(told.len() == 1 && told[0].contains(&holder), "held by {holder}: {replica}");
+    }
+    other.wait("the next tenure", |event| event.is("elected") && event.term != first.term).await;
+    assert_eq!(database.ledger().await, [], "nothing of that transaction is there");
+}
+
 async fn assert_nothing_lost(database: &TestDatabase, replicas: &[&Replica]) {
     let now = now_ms();
     for replica in replicas {
