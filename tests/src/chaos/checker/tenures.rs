@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Breach, Excuse, Tenure, Verdict, Violation, ms, obedience};
-use crate::chaos::history::{History, Span};
+use crate::chaos::history::{GRACE, History, Span};
 use crate::harness::timings;
 
 /// How long after its claim was committed a tenure may begin: an answer that took longer than an attempt starts none.
@@ -13,6 +13,7 @@ const CLAIM: Duration = Duration::from_secs(2);
 pub(super) fn check(history: &History, tenures: &[Tenure], verdict: &mut Verdict) {
     let mut names: BTreeMap<&str, Vec<&Tenure>> = BTreeMap::new();
     for tenure in tenures {
+        obeys(history, tenure, &mut verdict.violations);
         names.entry(&tenure.name).or_default().push(tenure);
     }
     for tenures in names.values_mut() {
@@ -22,6 +23,16 @@ pub(super) fn check(history: &History, tenures: &[Tenure], verdict: &mut Verdict
                 compare(history, earlier, later, verdict);
             }
         }
+    }
+}
+
+/// Who has lost the lease is gone when the grace is over.
+fn obeys(history: &History, tenure: &Tenure, violations: &mut Vec<Violation>) {
+    let Some(lost) = tenure.lost else { return };
+    let run_on = Span { from: lost, until: tenure.span.until };
+    if history.awake(tenure.process, run_on) > ms(GRACE) + obedience() {
+        let about = tenure.describe(history);
+        violations.push(Violation { breach: Breach::Grace, around: run_on, about });
     }
 }
 
