@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Breach, Excuse, Tenure, Verdict, Violation, ms, obedience};
+use super::{Breach, End, Excuse, Tenure, Verdict, Violation, ms, obedience};
 use crate::chaos::history::{GRACE, History, Span};
 use crate::harness::timings;
 
@@ -26,13 +26,20 @@ pub(super) fn check(history: &History, tenures: &[Tenure], verdict: &mut Verdict
     }
 }
 
-/// Who has lost the lease is gone when the grace is over.
+/// Who has lost the lease is gone when the grace is over, and a process that says that it ends does.
 fn obeys(history: &History, tenure: &Tenure, violations: &mut Vec<Violation>) {
-    let Some(lost) = tenure.lost else { return };
-    let run_on = Span { from: lost, until: tenure.span.until };
-    if history.awake(tenure.process, run_on) > ms(GRACE) + obedience() {
-        let about = tenure.describe(history);
-        violations.push(Violation { breach: Breach::Grace, around: run_on, about });
+    let mut bound = |from, until, bound| {
+        let run_on = Span { from, until };
+        if history.awake(tenure.process, run_on) > bound {
+            let about = tenure.describe(history);
+            violations.push(Violation { breach: Breach::Grace, around: run_on, about });
+        }
+    };
+    if let Some(lost) = tenure.lost {
+        bound(lost, tenure.span.until, ms(GRACE) + obedience());
+    }
+    if tenure.end == End::Overrun {
+        bound(tenure.span.until, history.processes[tenure.process].end(), obedience());
     }
 }
 

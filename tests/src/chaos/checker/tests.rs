@@ -248,6 +248,14 @@ fn who_has_lost_has_its_grace() {
     lost(22_200).passes();
     lost(22_400).breaks(Breach::Grace);
     lost(24_000).frozen(0, 21_000, 23_000).passes();
+
+    let overrun = |gone| {
+        let story = Story::new().event(0, 200, "elected", "ledger", 5).event(0, 20_000, "lost", "ledger", 5);
+        let story = story.event(0, 21_000, "overrun", "ledger", 5).stubborn(0);
+        story.exited(0, gone, 70).tenure(1, 6, 22_000, END)
+    };
+    overrun(21_100).passes();
+    overrun(22_000).breaks(Breach::Grace);
 }
 
 #[test]
