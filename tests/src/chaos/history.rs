@@ -2,6 +2,8 @@
 //!
 //! All times are those of the machine's wall clock, in milliseconds.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::schedule::Timed;
@@ -18,6 +20,13 @@ pub const WORKS: [(&str, &str); 4] = [
 
 /// The work that ignores its end, which some processes register as well.
 pub const STUBBORN: &str = "stubborn";
+
+/// Those of the tests, with more grace than is left at the deadline: as by default, it is the end of the lease that ends a
+/// process then.
+pub const TIMINGS: &str = "lease=3s,renew=400ms,deadline=2s,grace=1500ms,margin=200ms,campaign=1s";
+
+/// The one of [`TIMINGS`].
+pub const GRACE: Duration = Duration::from_millis(1500);
 
 /// What happened in a run.
 #[derive(Clone, Debug, Serialize)]

@@ -88,7 +88,7 @@ impl fmt::Display for Report {
             .map(|(excuse, count)| (format!("{excuse:?}").to_lowercase(), *count))
             .collect();
         let excused = if excused.is_empty() { "none".to_owned() } else { listed(&excused) };
-        writeln!(f, "    overlaps that no promise rules out: {excused}")?;
+        writeln!(f, "    excused: {excused}")?;
         writeln!(f, "    {} rows", verdict.rows)?;
         writeln!(f, "    the machine stalled for {stalled} ms")?;
         writeln!(

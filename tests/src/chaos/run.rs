@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::faults::Site;
-use super::history::{Disturbance, History, Row, Span, WORKS};
+use super::history::{Disturbance, History, Row, Span, TIMINGS, WORKS};
 use super::link::Link;
 use super::post::Post;
 use super::pulse::Pulse;
@@ -22,10 +22,6 @@ use crate::harness::{Kind, Launch, Server, TestDatabase, now_ms};
 
 /// Without a fault in the end, so that every name must find a leader.
 const CALM: Duration = Duration::from_secs(10);
-
-/// Those of the tests, with more grace than is left at the deadline: as by default, it is the end of the lease that ends a
-/// process then.
-const TIMINGS: &str = "lease=3s,renew=400ms,deadline=2s,grace=1500ms,margin=200ms,campaign=1s";
 
 /// The pace of the works.
 const EVERY: Duration = Duration::from_millis(200);

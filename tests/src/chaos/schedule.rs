@@ -296,13 +296,13 @@ impl Drawing {
 
     fn of_process(&mut self, replica: usize) -> (Duration, Fault) {
         let stubborn = self.chance(0.4);
-        match self.dice.u32(0..6) {
+        match self.dice.u32(0..7) {
             0 => (self.between(0.1..2.0), Fault::Kill { replica, stubborn }),
-            1 => (self.between(1.0..3.0), Fault::Term { replica, stubborn }),
+            1 | 2 => (self.between(1.0..3.0), Fault::Term { replica, stubborn }),
             kind => {
                 let freeze = match kind {
-                    2 => 0.05..timings::RENEW.as_secs_f64(),
-                    3 => timings::DEADLINE.as_secs_f64()..timings::LEASE.as_secs_f64(),
+                    3 => 0.05..timings::RENEW.as_secs_f64(),
+                    4 => timings::DEADLINE.as_secs_f64()..timings::LEASE.as_secs_f64(),
                     _ => timings::LEASE.as_secs_f64()..2.0 * timings::LEASE.as_secs_f64(),
                 };
                 (self.between(freeze), Fault::Freeze { replica })
@@ -311,7 +311,7 @@ impl Drawing {
     }
 
     fn link(&mut self, replica: usize, from: Duration, until: Duration) {
-        match self.dice.u32(0..3) {
+        match self.dice.u32(0..4) {
             0 => self.fill(from, until, |drawing| drawing.of_link(replica, Whose::All)),
             1 => {
                 self.fill(from, until, |drawing| drawing.of_link(replica, Whose::Keeper));
@@ -341,9 +341,9 @@ impl Drawing {
     fn stragglers(&mut self, replica: usize, from: Duration, until: Duration) {
         let mut at = from + self.between(0.2..2.0);
         loop {
-            let after = self.between(1.0..2.0);
+            let after = self.between(0.8..1.6);
             let lengths = [self.between(3.5..5.0), self.between(0.3..1.5)];
-            let by = self.between(1.2..2.8);
+            let by = self.between(1.7..2.8);
             if at + lengths[0].max(after + lengths[1]) > until {
                 return;
             }

@@ -52,12 +52,12 @@ impl Reader<'_> {
             self.wrong(event, "its own work still runs");
         }
         let span = Span { from: event.at_ms, until: event.at_ms };
-        self.running.push(Tenure { process: self.index, name, term, span, lost: false, end: End::Death });
+        self.running.push(Tenure { process: self.index, name, term, span, lost: None, end: End::Death });
     }
 
     fn lost(&mut self, event: &Event) {
         if let Some(tenure) = self.running.iter_mut().find(|tenure| is_of(tenure, event)) {
-            if !std::mem::replace(&mut tenure.lost, true) {
+            if tenure.lost.replace(event.at_ms).is_none() {
                 return;
             }
         } else if self.over.iter().any(|tenure| is_of(tenure, event) && tenure.end == End::Overrun) {
@@ -72,7 +72,7 @@ impl Reader<'_> {
             return self.wrong(event, "it does not run");
         };
         let mut tenure = self.running.remove(place);
-        if end == End::SteppedDown && event.reason.as_deref() == Some("lease lost") && !tenure.lost {
+        if end == End::SteppedDown && event.reason.as_deref() == Some("lease lost") && tenure.lost.is_none() {
             self.wrong(event, "the loss was not told before");
         }
         tenure.span.until = event.at_ms;

@@ -1,16 +1,33 @@
 //! How processes ended.
 
-use super::{Breach, Violation, around, ms};
+use super::{Breach, Excuse, Verdict, Violation, around, ms};
 use crate::chaos::history::{History, Process, Span};
 use crate::chaos::schedule::Fault;
 use crate::harness::{Kind, timings};
 
-pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
+    let mut found = |process: &Process, why: &str| {
+        let about = format!("{} ({:?}): {why}", process.log, process.status);
+        verdict.violations.push(Violation {
+            breach: Breach::Exit,
+            around: around(process.alive.until),
+            about,
+        });
+    };
     for process in &history.processes {
         for why in wrong(history, process) {
-            let about = format!("{} ({:?}): {why}", process.log, process.status);
-            violations.push(Violation { breach: Breach::Exit, around: around(process.alive.until), about });
+            found(process, why);
         }
+    }
+    let mut failed: Vec<_> = history.processes.iter().collect();
+    failed.retain(|process| process.status == Some(1) && !has_started(process));
+    failed.retain(|process| !may_fail_to_start(history, process));
+    if failed.len() > 1 + history.processes.len() / 20 {
+        for process in failed {
+            found(process, "the start failed, with nothing in its way");
+        }
+    } else if !failed.is_empty() {
+        verdict.excused.insert(Excuse::SlowStart, failed.len());
     }
 }
 
@@ -23,7 +40,7 @@ fn wrong<'a>(history: &History, process: &'a Process) -> impl Iterator<Item = &'
         Some(0) if process.events.last().is_some_and(|event| !event.is("stopped")) => {
             Some("it did not say that it stopped")
         }
-        Some(1) if !may_fail_to_start(history, process) => Some("the start failed, with nothing in its way"),
+        Some(1) if has_started(process) => Some("its elector failed"),
         Some(70) if !may_overrun(history, process) => Some("its works obey, and nothing was in their way"),
         None | Some(0 | 1 | 70) => None,
         Some(_) => Some("no replica ends so"),
@@ -40,8 +57,11 @@ fn may_fail_to_start(history: &History, process: &Process) -> bool {
     let cut_off = history.disturbances.iter().any(|disturbance| {
         matches!(disturbance.timed.fault, Fault::KillBackends { .. }) && disturbance.span.meets(process.alive)
     });
-    let started = process.events.iter().any(|event| event.is("started"));
-    !started && (cut_off || disturbed(history, process, process.alive))
+    cut_off || disturbed(history, process, process.alive)
+}
+
+fn has_started(process: &Process) -> bool {
+    process.events.iter().any(|event| event.is("started"))
 }
 
 /// Work that ignores its end, or waits for an answer that does not come, or had no time to hear of it.

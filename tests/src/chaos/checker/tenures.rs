@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Breach, Excuse, Tenure, Verdict, Violation, ms, obedience};
-use crate::chaos::history::{History, Span};
+use super::{Breach, End, Excuse, Tenure, Verdict, Violation, ms, obedience};
+use crate::chaos::history::{GRACE, History, Span};
 use crate::harness::timings;
 
 /// How long after its claim was committed a tenure may begin: an answer that took longer than an attempt starts none.
@@ -13,6 +13,7 @@ const CLAIM: Duration = Duration::from_secs(2);
 pub(super) fn check(history: &History, tenures: &[Tenure], verdict: &mut Verdict) {
     let mut names: BTreeMap<&str, Vec<&Tenure>> = BTreeMap::new();
     for tenure in tenures {
+        obeys(history, tenure, &mut verdict.violations);
         names.entry(&tenure.name).or_default().push(tenure);
     }
     for tenures in names.values_mut() {
@@ -22,6 +23,23 @@ pub(super) fn check(history: &History, tenures: &[Tenure], verdict: &mut Verdict
                 compare(history, earlier, later, verdict);
             }
         }
+    }
+}
+
+/// Who has lost the lease is gone when the grace is over, and a process that says that it ends does.
+fn obeys(history: &History, tenure: &Tenure, violations: &mut Vec<Violation>) {
+    let mut bound = |from, until, bound| {
+        let run_on = Span { from, until };
+        if history.awake(tenure.process, run_on) > bound {
+            let about = tenure.describe(history);
+            violations.push(Violation { breach: Breach::Grace, around: run_on, about });
+        }
+    };
+    if let Some(lost) = tenure.lost {
+        bound(lost, tenure.span.until, ms(GRACE) + obedience());
+    }
+    if tenure.end == End::Overrun {
+        bound(tenure.span.until, history.processes[tenure.process].end(), obedience());
     }
 }
 
