@@ -86,6 +86,7 @@ pub struct Launch {
     program: PathBuf,
     arguments: Vec<String>,
     log_unread: bool,
+    verbose: bool,
 }
 
 impl Launch {
@@ -96,7 +97,12 @@ impl Launch {
 
     /// A replica with no flag at all.
     pub fn bare(program: impl AsRef<Path>) -> Self {
-        Self { program: program.as_ref().to_owned(), arguments: Vec::new(), log_unread: false }
+        Self {
+            program: program.as_ref().to_owned(),
+            arguments: Vec::new(),
+            log_unread: false,
+            verbose: false,
+        }
     }
 
     /// One more work.
@@ -130,13 +136,23 @@ impl Launch {
         Self { log_unread: true, ..self }
     }
 
+    /// It logs each attempt.
+    #[must_use]
+    pub fn verbose(self) -> Self {
+        Self { verbose: true, ..self }
+    }
+
     /// Starts it.
     ///
     /// # Panics
     ///
     /// When the program cannot be run.
     pub fn start(&self) -> Replica {
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        if self.verbose {
+            command.env("RUST_LOG", "info,leader=debug");
+        }
+        let mut child = command
             // The log keeps its last lines, and a backtrace is longer.
             .env("RUST_BACKTRACE", "0")
             .args(&self.arguments)
@@ -299,7 +315,8 @@ impl fmt::Display for Replica {
         for event in self.events() {
             writeln!(f, "    {event:?}")?;
         }
-        for line in &*lock(&self.said.log) {
+        let log = lock(&self.said.log);
+        for line in log.iter().skip(log.len().saturating_sub(60)) {
             writeln!(f, "    | {line}")?;
         }
         Ok(())
@@ -353,7 +370,7 @@ impl Said {
 
     fn note(&self, line: &str) {
         let mut log = lock(&self.log);
-        if log.len() == 60 {
+        if log.len() == 2_000 {
             log.pop_front();
         }
         log.push_back(line.to_owned());
