@@ -26,6 +26,8 @@ step_install() {
     if [ -z "${LEADER_TEST_MYSQL_URL:-}" ]; then
         PATH="$PATH:/usr/sbin" command -v mariadbd >/dev/null || missing+=(mariadb-server)
     fi
+    PATH="$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing+=(pgbouncer)
+    compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || missing+=(libfaketime)
     if [ "${#missing[@]}" -gt 0 ]; then
         if ! command -v apt-get >/dev/null; then
             echo "test.sh: install these first, there is no apt-get here: ${missing[*]}" >&2
@@ -63,8 +65,9 @@ step_docs() {
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --quiet
 }
 
+# More threads than cores: tests of databases take a share of the machine before they begin, and many of them only wait.
 step_test() {
-    cargo test --workspace --all-features
+    RUST_TEST_THREADS=${RUST_TEST_THREADS:-8} cargo test --workspace --all-features
 }
 
 # Its own flags, one database among them: `cargo run -p leader-tests --bin chaos -- --help`

@@ -142,7 +142,8 @@ pub async fn many_replicas_prepare_at_once(bench: &dyn Bench) {
     assert_eq!(scan.rows, 20);
 }
 
-async fn settle<T>(mut operation: impl AsyncFnMut() -> Result<T, leader::test_util::StoreError>) -> T {
+/// Tries again what fails in passing, as a keeper does.
+pub async fn settle<T>(mut operation: impl AsyncFnMut() -> Result<T, leader::test_util::StoreError>) -> T {
     for _ in 0..1_000 {
         match operation().await {
             Ok(done) => return done,

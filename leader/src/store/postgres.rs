@@ -365,6 +365,7 @@ async fn hear(
 /// A connection that listens, unless it would never deliver.
 async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgListener>, sqlx::Error> {
     const TEST: Duration = Duration::from_secs(1);
+    const LOOKS: u32 = 10;
 
     let pool = PgPoolOptions::new().max_connections(2).connect_with(options.clone()).await?;
     let mut listener = PgListener::connect_with(&pool).await?;
@@ -373,9 +374,15 @@ async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgLi
     let mut other = pool.acquire().await?;
     // Behind a pooler in transaction mode LISTEN is answered and never delivers. Worse, it stays on a connection of the
     // server that serves others next, and who did not listen is confused by what it hears. Two clients that are served by
-    // one backend give such a pooler away before anything was said.
-    if backend(&mut listener).await? == backend(&mut *other).await? {
-        return Ok(None);
+    // one backend, or one that is served by two, give such a pooler away before anything was said. While it serves others
+    // as well, one look may find nothing.
+    let mut served = None;
+    for _ in 0..LOOKS {
+        let now = (backend(&mut listener).await?, backend(&mut *other).await?);
+        if now.0 == now.1 || served.is_some_and(|before| before != now) {
+            return Ok(None);
+        }
+        served = Some(now);
     }
     // It is idle for long, and on purpose. (The setting came with PostgreSQL 14.)
     let patience = "SELECT set_config('idle_session_timeout', '0', false) \
