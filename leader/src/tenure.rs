@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::clock::{Clock, Moment};
-use crate::event::{Event, EventKind, Reporter};
+use crate::event::{Event, EventKind, Reporter, log};
 use crate::keeper::Command;
 use crate::name::{Namespace, WorkName};
 use crate::protocol::{Ending, SessionId, Term};
@@ -58,13 +58,19 @@ pub(crate) struct Shared {
     /// Cancelled when the lease is lost.
     loss: CancellationToken,
     loss_told: Once,
-    /// The end of the tenure was told.
-    settled: AtomicBool,
+    end_told: OnceLock<EndTold>,
     /// Cancelled when the tenure ends or its work returns.
     tasks_end: CancellationToken,
     tasks: TaskTracker,
     keeper: mpsc::UnboundedSender<Command>,
     reporter: Arc<Reporter>,
+}
+
+/// How the end of a tenure is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndTold {
+    SteppedDown,
+    Overrun,
 }
 
 /// Until when a session may be trusted, for those who cannot wait for the keeper to say so.
@@ -106,8 +112,8 @@ impl Trust {
         self.timings.grace
     }
 
-    pub(crate) fn lease(&self) -> Duration {
-        self.timings.lease
+    pub(crate) fn fence_idle(&self) -> Duration {
+        self.timings.fence_idle()
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -121,6 +127,7 @@ pub(crate) struct Founding {
     pub(crate) term: Term,
     pub(crate) session: SessionId,
     pub(crate) namespace: Namespace,
+    pub(crate) trace_id: Arc<str>,
     pub(crate) trust: Arc<Trust>,
     pub(crate) keeper: mpsc::UnboundedSender<Command>,
     pub(crate) reporter: Arc<Reporter>,
@@ -128,20 +135,20 @@ pub(crate) struct Founding {
 
 impl Tenure {
     pub(crate) fn new(founding: Founding) -> Self {
-        let Founding { name, term, session, namespace, trust, keeper, reporter } = founding;
+        let Founding { name, term, session, namespace, trace_id, trust, keeper, reporter } = founding;
         let token = CancellationToken::new();
         Self(Arc::new(Shared {
             name,
             term,
             session,
             namespace,
-            trace_id: format!("{:032x}", crate::random::bits()).into(),
+            trace_id,
             trust,
             ending: OnceLock::new(),
             lost: OnceLock::new(),
             loss: CancellationToken::new(),
             loss_told: Once::new(),
-            settled: AtomicBool::new(false),
+            end_told: OnceLock::new(),
             tasks_end: token.child_token(),
             token,
             tasks: TaskTracker::new(),
@@ -303,19 +310,24 @@ impl Tenure {
         news
     }
 
-    /// The work is gone: a loss is no news any more.
-    pub(crate) fn settle(&self) {
-        self.0.settled.store(true, Ordering::Relaxed);
+    /// Leave to tell of the end, for whoever asks first: work may go at the very moment when the watchdog ends the
+    /// process for it, and only one of the two is told.
+    #[must_use]
+    pub(crate) fn may_tell(&self, end: EndTold) -> bool {
+        self.0.end_told.set(end).is_ok()
     }
 
     /// Tells the log and the application of a loss, if it was marked, once. Returns when it has been told.
     pub(crate) fn tell_loss(&self) {
-        if self.is_lost() && !self.0.settled.load(Ordering::Relaxed) {
-            self.0.loss_told.call_once_force(|_| {
-                tracing::warn!(
-                    name = self.name(), term = %self.term(), trace_id = self.trace_id(),
-                    "lease lost, the work is told to end"
-                );
+        // Once the work is gone a loss is no news any more.
+        if self.is_lost() && self.0.end_told.get() != Some(&EndTold::SteppedDown) {
+            self.0.loss_told.call_once(|| {
+                log(|| {
+                    tracing::warn!(
+                        name = self.name(), term = %self.term(), trace_id = self.trace_id(),
+                        "lease lost, the work is told to end"
+                    );
+                });
                 let before = self.ending().filter(|ending| *ending != Ending::LeaseLost);
                 self.0.reporter.report(&Event {
                     reason: before.map(|_| "while winding down".to_owned()),

@@ -16,7 +16,7 @@ use crate::clock::{Clock, Moment};
 use crate::event::{Event, EventKind, Reporter};
 use crate::name::WorkName;
 use crate::protocol::Term;
-use crate::tenure::Tenure;
+use crate::tenure::{EndTold, Tenure};
 
 /// The exit status of a process that ends because a work ignored the loss of its lease.
 pub const EXIT_STATUS: i32 = 70;
@@ -174,7 +174,10 @@ impl Inner {
             let exit = tenure.exit_at().max(lenient_until);
             if now >= exit && !entry.reported {
                 entry.reported = true;
-                overrun.push(tenure.clone());
+                // Where a hook replaces the exit, the work steps down in the end all the same.
+                if self.hook.is_some() || tenure.may_tell(EndTold::Overrun) {
+                    overrun.push(tenure.clone());
+                }
             }
             if !entry.reported {
                 let soonest = if tenure.is_lost() { exit } else { exit.min(tenure.0.trust.deadline()) };

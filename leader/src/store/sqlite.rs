@@ -53,11 +53,11 @@ const SCAN: &str = concat!(
     "WITH t AS MATERIALIZED (SELECT ",
     now!(),
     " AS now) ",
-    "SELECT n.name, n.session_id, s.id IS NOT NULL, NULL FROM leader_names n CROSS JOIN t LEFT JOIN leader_sessions s ON s.id = n.session_id ",
+    "SELECT n.name, n.session_id, s.id IS NOT NULL, NULL, NULL FROM leader_names n CROSS JOIN t LEFT JOIN leader_sessions s ON s.id = n.session_id ",
     "WHERE n.namespace = ?1 AND (s.id IS NULL OR s.expires_at_ms <= t.now) ",
-    "UNION ALL SELECT NULL, s.id, 1, NULL FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms <= t.now ",
-    "UNION ALL SELECT NULL, NULL, NULL, min(s.expires_at_ms - t.now) FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms > t.now AND s.id <> ?2 ",
-    "UNION ALL SELECT NULL, NULL, 0, count(*) FROM leader_names WHERE namespace = ?1"
+    "UNION ALL SELECT NULL, s.id, 1, NULL, s.instance FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms <= t.now ",
+    "UNION ALL SELECT NULL, NULL, NULL, min(s.expires_at_ms - t.now), NULL FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms > t.now AND s.id <> ?2 ",
+    "UNION ALL SELECT NULL, NULL, 0, count(*), NULL FROM leader_names WHERE namespace = ?1"
 );
 const REAP: &str = concat!(
     "DELETE FROM leader_sessions WHERE id IN (SELECT value FROM json_each(?1)) AND expires_at_ms <= ",
@@ -260,6 +260,7 @@ impl Store for Sqlite {
                 session: get(row, 1)?,
                 expired: get::<Option<i64>>(row, 2)?.map(|expired| expired != 0),
                 number: get(row, 3)?,
+                instance: get(row, 4)?,
             })
         }))
     }

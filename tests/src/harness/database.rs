@@ -1,8 +1,10 @@
 //! One empty database per test, and what tests look at and break in it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
@@ -14,7 +16,7 @@ use super::servers::Server;
 use super::slots::{self, Slot};
 
 /// The databases that carry a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Kind {
     /// PostgreSQL.
     Postgres,
@@ -48,7 +50,7 @@ pub struct TestDatabase {
     pub kind: Kind,
     pool: Pool,
     place: Place,
-    _slot: Option<Slot>,
+    _slot: Option<Arc<Slot>>,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,7 @@ enum Place {
 }
 
 /// A row of the table `ledger`, written by the replicas.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LedgerRow {
     /// The work's name.
     pub name: String,
@@ -127,8 +129,18 @@ impl TestDatabase {
     ///
     /// When the server does not start or refuses.
     pub async fn create(kind: Kind) -> Self {
-        let slot = slots::one().await;
+        let slot = Arc::new(slots::one().await);
         Self::create_in(kind, Some(slot)).await
+    }
+
+    /// The same for a test that waits most of the time: several of these run side by side.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn create_to_wait(kind: Kind) -> Self {
+        let slot = slots::part().await;
+        Self::create_in(kind, Some(Arc::new(slot))).await
     }
 
     /// The same for a test that would disturb others: it has the machine to itself.
@@ -137,7 +149,7 @@ impl TestDatabase {
     ///
     /// As [`create`](Self::create).
     pub async fn create_alone(kind: Kind) -> Self {
-        let slot = slots::all().await;
+        let slot = Arc::new(slots::all().await);
         Self::create_in(kind, Some(slot)).await
     }
 
@@ -147,10 +159,62 @@ impl TestDatabase {
     ///
     /// As [`create`](Self::create).
     pub async fn create_on_own_server(kind: Kind) -> (Self, Server) {
-        let slot = slots::all().await;
-        let server = Server::own(kind).await;
-        let name = server.create_database().await;
-        (Self::on(&server, &name, Place::Own, Some(slot)), server)
+        let slot = Arc::new(slots::all().await);
+        Self::create_on(Server::own(kind).await, slot).await
+    }
+
+    /// Empty databases for one test that has the machine to itself: each on a server of its own, or in a file.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn create_on_own_servers(kinds: &[Kind]) -> Vec<(Self, Option<Server>)> {
+        let slot = Arc::new(slots::all().await);
+        let mut databases = Vec::new();
+        for kind in kinds {
+            databases.push(if *kind == Kind::Sqlite {
+                (Self::in_file(Some(Arc::clone(&slot))), None)
+            } else {
+                let server = Server::own(*kind).await;
+                let (database, server) = Self::create_on(server, Arc::clone(&slot)).await;
+                (database, Some(server))
+            });
+        }
+        databases
+    }
+
+    /// The same as [`create_on_own_server`](Self::create_on_own_server) for a test that waits most of the time: several of
+    /// these run side by side.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn create_to_wait_on_own_server(kind: Kind) -> (Self, Server) {
+        Self::create_to_wait_on(Server::own(kind)).await
+    }
+
+    /// The same on a server that is still to be started.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn create_to_wait_on(server: impl Future<Output = Server>) -> (Self, Server) {
+        // A whole one until the server has started.
+        let mut slot = slots::one().await;
+        let server = server.await;
+        slots::shrink(&mut slot);
+        Self::create_on(server, Arc::new(slot)).await
+    }
+
+    /// The database of a standby that replicates this one.
+    #[must_use]
+    pub fn on_standby(&self, standby: &Server) -> Self {
+        Self::on(standby, self.name(), Place::Own, None)
+    }
+
+    /// Its name on its server.
+    pub(crate) fn name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or_default()
     }
 
     /// One more empty database of the same kind for the same test.
@@ -192,10 +256,19 @@ impl TestDatabase {
     ///
     /// When the database refuses.
     pub async fn execute(&self, statements: &str) -> u64 {
-        let result = on_pool!(self, pool => {
-            sqlx::raw_sql(AssertSqlSafe(statements)).execute(pool).await.map(|done| done.rows_affected())
-        });
+        let result = self.try_execute(statements).await;
         result.unwrap_or_else(|error| panic!("`{statements}` on {}: {error}", self.kind))
+    }
+
+    /// The same on a server that may be down.
+    ///
+    /// # Errors
+    ///
+    /// What the database or the connection to it says.
+    pub async fn try_execute(&self, statements: &str) -> sqlx::Result<u64> {
+        on_pool!(self, pool => {
+            sqlx::raw_sql(AssertSqlSafe(statements)).execute(pool).await.map(|done| done.rows_affected())
+        })
     }
 
     /// Asks for one number as the administrator.
@@ -229,13 +302,24 @@ impl TestDatabase {
         if !self.has_table("ledger").await {
             return Vec::new();
         }
-        let rows = on_pool!(self, pool => {
-            sqlx::query_as("SELECT name, term, instance, seq, at_ms FROM ledger ORDER BY id").fetch_all(pool).await
+        let rows = self.try_ledger(0).await.expect("the ledger can be read");
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// Its rows from this id on, each with its id, from a server that may be down.
+    ///
+    /// # Errors
+    ///
+    /// What the database or the connection to it says, that there is no such table yet among it.
+    pub async fn try_ledger(&self, from: i64) -> sqlx::Result<Vec<(i64, LedgerRow)>> {
+        let query =
+            format!("SELECT id, name, term, instance, seq, at_ms FROM ledger WHERE id >= {from} ORDER BY id");
+        let rows: Vec<(i64, String, i64, String, i64, i64)> = on_pool!(self, pool => {
+            sqlx::query_as(AssertSqlSafe(query)).persistent(false).fetch_all(pool).await?
         });
-        let rows: Vec<(String, i64, String, i64, i64)> = rows.expect("the ledger can be read");
-        rows.into_iter()
-            .map(|(name, term, instance, seq, at_ms)| LedgerRow { name, term, instance, seq, at_ms })
-            .collect()
+        let row =
+            |(id, name, term, instance, seq, at_ms)| (id, LedgerRow { name, term, instance, seq, at_ms });
+        Ok(rows.into_iter().map(row).collect())
     }
 
     /// Every session.
@@ -305,15 +389,6 @@ impl TestDatabase {
     ///
     /// When the database refuses.
     pub async fn idle_transactions(&self) -> i64 {
-        /// `InnoDB` answers from a copy, and renews it only when nobody has read it for 100 ms.
-        static UNREAD: Mutex<()> = Mutex::const_new(());
-        const LONG_ENOUGH: Duration = Duration::from_millis(120);
-
-        let mut unread = None;
-        if self.kind == Kind::MySql {
-            unread = Some(UNREAD.lock().await);
-            tokio::time::sleep(LONG_ENOUGH).await;
-        }
         let query = match self.kind {
             Kind::Postgres => {
                 "SELECT count(*) FROM pg_stat_activity \
@@ -326,6 +401,41 @@ impl TestDatabase {
             }
             Kind::Sqlite => return 0,
         };
+        self.present_number(query).await
+    }
+
+    /// How many statements wait for the lock of another transaction. Always 0 on SQLite, which does not tell.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn lock_waits(&self) -> i64 {
+        let query = match self.kind {
+            Kind::Postgres => {
+                "SELECT count(*) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            }
+            Kind::MySql => {
+                "SELECT count(*) FROM information_schema.innodb_trx t \
+                 JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
+                 WHERE p.db = database() AND t.trx_state = 'LOCK WAIT'"
+            }
+            Kind::Sqlite => return 0,
+        };
+        self.present_number(query).await
+    }
+
+    /// A number from the tables of transactions.
+    async fn present_number(&self, query: &str) -> i64 {
+        /// `InnoDB` answers from a copy, and renews it only when nobody has read it for 100 ms.
+        static UNREAD: Mutex<()> = Mutex::const_new(());
+        const LONG_ENOUGH: Duration = Duration::from_millis(120);
+
+        let mut unread = None;
+        if self.kind == Kind::MySql {
+            unread = Some(UNREAD.lock().await);
+            tokio::time::sleep(LONG_ENOUGH).await;
+        }
         let number = self.number(query).await;
         drop(unread);
         number
@@ -342,7 +452,12 @@ impl TestDatabase {
         self.number(&query).await > 0
     }
 
-    async fn create_in(kind: Kind, slot: Option<Slot>) -> Self {
+    async fn create_on(server: Server, slot: Arc<Slot>) -> (Self, Server) {
+        let name = server.create_database().await;
+        (Self::on(&server, &name, Place::Own, Some(slot)), server)
+    }
+
+    async fn create_in(kind: Kind, slot: Option<Arc<Slot>>) -> Self {
         if kind == Kind::Sqlite {
             return Self::in_file(slot);
         }
@@ -351,7 +466,7 @@ impl TestDatabase {
         Self::on(server, &name, Place::Shared(server, name.clone()), slot)
     }
 
-    fn on(server: &Server, name: &str, place: Place, slot: Option<Slot>) -> Self {
+    fn on(server: &Server, name: &str, place: Place, slot: Option<Arc<Slot>>) -> Self {
         let url = server.admin_url(name);
         let pool = if server.kind() == Kind::Postgres {
             PgPoolOptions::new()
@@ -375,7 +490,7 @@ impl TestDatabase {
         }
     }
 
-    fn in_file(slot: Option<Slot>) -> Self {
+    fn in_file(slot: Option<Arc<Slot>>) -> Self {
         let directory =
             tempfile::Builder::new().prefix("leader-sqlite-").tempdir().expect("a directory to write in");
         let file = directory.path().join("test.db");

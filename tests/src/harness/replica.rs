@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::supervisor;
@@ -30,6 +30,10 @@ pub mod timings {
     pub const FLAG: &str = "lease=3s,renew=400ms,deadline=2s,grace=700ms,margin=200ms,campaign=1s";
     /// How long a renewal keeps a session alive.
     pub const LEASE: Duration = Duration::from_secs(3);
+    /// How long a renewal is trusted.
+    pub const DEADLINE: Duration = Duration::from_secs(2);
+    /// How long before the lease expires the process of work that ignores its loss is gone.
+    pub const MARGIN: Duration = Duration::from_millis(200);
     /// From one renewal to the next.
     pub const RENEW: Duration = Duration::from_millis(400);
     /// How long work may run on after its lease was lost.
@@ -39,7 +43,7 @@ pub mod timings {
 }
 
 /// A line that a replica printed.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Event {
     /// When, by the machine's wall clock.
     pub at_ms: i64,
@@ -85,7 +89,15 @@ impl Event {
 pub struct Launch {
     program: PathBuf,
     arguments: Vec<String>,
-    log_unread: bool,
+    log: Log,
+    verbose: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Log {
+    Tail,
+    Unread,
+    File(PathBuf),
 }
 
 impl Launch {
@@ -96,7 +108,7 @@ impl Launch {
 
     /// A replica with no flag at all.
     pub fn bare(program: impl AsRef<Path>) -> Self {
-        Self { program: program.as_ref().to_owned(), arguments: Vec::new(), log_unread: false }
+        Self { program: program.as_ref().to_owned(), arguments: Vec::new(), log: Log::Tail, verbose: false }
     }
 
     /// One more work.
@@ -127,34 +139,51 @@ impl Launch {
     /// Nobody reads its log, so that [`Replica::block_log`] can block it.
     #[must_use]
     pub fn log_unread(self) -> Self {
-        Self { log_unread: true, ..self }
+        Self { log: Log::Unread, ..self }
+    }
+
+    /// Its log goes to this file, and to nobody else.
+    #[must_use]
+    pub fn log_to(self, file: PathBuf) -> Self {
+        Self { log: Log::File(file), ..self }
+    }
+
+    /// It logs each attempt.
+    #[must_use]
+    pub fn verbose(self) -> Self {
+        Self { verbose: true, ..self }
     }
 
     /// Starts it.
     ///
     /// # Panics
     ///
-    /// When the program cannot be run.
+    /// When the program cannot be run, or the file of its log not be made.
     pub fn start(&self) -> Replica {
-        let mut child = Command::new(&self.program)
+        let log = match &self.log {
+            Log::File(file) => File::create(file).expect("the file of a log").into(),
+            Log::Tail | Log::Unread => Stdio::piped(),
+        };
+        let mut command = Command::new(&self.program);
+        if self.verbose {
+            command.env("RUST_LOG", "info,leader=debug");
+        }
+        let mut child = command
             // The log keeps its last lines, and a backtrace is longer.
             .env("RUST_BACKTRACE", "0")
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", self.program.display()));
         supervisor::guard(child.id()).expect("the guard listens");
         let said = Arc::new(Said::default());
         let stdout = child.stdout.take().expect("a pipe");
-        let stderr = child.stderr.take().expect("a pipe");
         on_lines(stdout, Arc::clone(&said), Said::hear);
-        let mut unread = None;
-        if self.log_unread {
-            unread = Some(stderr);
-        } else {
-            on_lines(stderr, Arc::clone(&said), Said::note);
+        let mut unread = child.stderr.take();
+        if let Log::Tail = self.log {
+            on_lines(unread.take().expect("a pipe"), Arc::clone(&said), Said::note);
         }
         Replica { pid: Pid::from_child(&child), child: Mutex::new(child), said, unread }
     }
@@ -299,7 +328,8 @@ impl fmt::Display for Replica {
         for event in self.events() {
             writeln!(f, "    {event:?}")?;
         }
-        for line in &*lock(&self.said.log) {
+        let log = lock(&self.said.log);
+        for line in log.iter().skip(log.len().saturating_sub(60)) {
             writeln!(f, "    | {line}")?;
         }
         Ok(())
@@ -353,7 +383,7 @@ impl Said {
 
     fn note(&self, line: &str) {
         let mut log = lock(&self.log);
-        if log.len() == 60 {
+        if log.len() == 2_000 {
             log.pop_front();
         }
         log.push_back(line.to_owned());

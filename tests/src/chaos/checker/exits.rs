@@ -1,0 +1,84 @@
+//! How processes ended.
+
+use super::{Breach, Excuse, Verdict, Violation, around, ms};
+use crate::chaos::history::{History, Process, Span};
+use crate::chaos::schedule::Fault;
+use crate::harness::{Kind, timings};
+
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
+    let mut found = |process: &Process, why: &str| {
+        let about = format!("{} ({:?}): {why}", process.log, process.status);
+        verdict.violations.push(Violation {
+            breach: Breach::Exit,
+            around: around(process.alive.until),
+            about,
+        });
+    };
+    for process in &history.processes {
+        for why in wrong(history, process) {
+            found(process, why);
+        }
+    }
+    let mut failed: Vec<_> = history.processes.iter().collect();
+    failed.retain(|process| process.status == Some(1) && !has_started(process));
+    failed.retain(|process| !may_fail_to_start(history, process));
+    if failed.len() > 1 + history.processes.len() / 20 {
+        for process in failed {
+            found(process, "the start failed, with nothing in its way");
+        }
+    } else if !failed.is_empty() {
+        verdict.excused.insert(Excuse::SlowStart, failed.len());
+    }
+}
+
+fn wrong<'a>(history: &History, process: &'a Process) -> impl Iterator<Item = &'a str> {
+    let overdue = process.overdue.then_some("it did not stop, with nothing in its way");
+    let status = match process.status {
+        None if process.killed.is_none() && !may_die_of_sigterm(process) => Some("a signal that nobody sent"),
+        Some(0) if process.asked.is_none() => Some("nobody asked it to stop"),
+        // Who is asked during the start has nothing to tell.
+        Some(0) if process.events.last().is_some_and(|event| !event.is("stopped")) => {
+            Some("it did not say that it stopped")
+        }
+        Some(1) if has_started(process) => Some("its elector failed"),
+        Some(70) if !may_overrun(history, process) => Some("its works obey, and nothing was in their way"),
+        None | Some(0 | 1 | 70) => None,
+        Some(_) => Some("no replica ends so"),
+    };
+    process.panic.as_deref().into_iter().chain(overdue).chain(status)
+}
+
+/// Before it listens to signals.
+fn may_die_of_sigterm(process: &Process) -> bool {
+    process.asked.is_some() && process.events.is_empty()
+}
+
+fn may_fail_to_start(history: &History, process: &Process) -> bool {
+    let cut_off = history.disturbances.iter().any(|disturbance| {
+        matches!(disturbance.timed.fault, Fault::KillBackends { .. }) && disturbance.span.meets(process.alive)
+    });
+    cut_off || disturbed(history, process, process.alive)
+}
+
+fn has_started(process: &Process) -> bool {
+    process.events.iter().any(|event| event.is("started"))
+}
+
+/// Work that ignores its end, or waits for an answer that does not come, or had no time to hear of it.
+fn may_overrun(history: &History, process: &Process) -> bool {
+    let last = Span { from: process.alive.until - 2 * ms(timings::LEASE), until: process.alive.until };
+    process.stubborn || disturbed(history, process, last)
+}
+
+fn disturbed(history: &History, process: &Process, span: Span) -> bool {
+    let silenced = history
+        .disturbances
+        .iter()
+        .any(|disturbance| disturbance.timed.fault.silences(process.replica) && disturbance.span.meets(span));
+    let stalled = history.stalls.iter().any(|stall| stall.meets(span));
+    let mut frozen = history.processes.iter().filter(|frozen| {
+        // On SQLite a frozen writer blocks every writer of the file.
+        frozen.replica == process.replica || history.kind == Kind::Sqlite
+    });
+    silenced || stalled || frozen.any(|process| process.frozen.iter().any(|frozen| frozen.meets(span)))
+}

@@ -1,0 +1,168 @@
+//! What happened in a run: what the replicas said and wrote, and what was done to them.
+//!
+//! All times are those of the machine's wall clock, in milliseconds.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::schedule::Timed;
+use crate::harness::database::LedgerRow;
+use crate::harness::{Event, Kind};
+
+/// The works that every replica registers: name and kind.
+pub const WORKS: [(&str, &str); 4] = [
+    ("ledger", "ledger"),
+    ("slow-ledger", "slow-ledger"),
+    ("returns", "returns"),
+    ("slow-stop", "slow-stop"),
+];
+
+/// The work that ignores its end, which some processes register as well.
+pub const STUBBORN: &str = "stubborn";
+
+/// Those of the tests, with more grace than is left at the deadline: as by default, it is the end of the lease that ends a
+/// process then.
+pub const TIMINGS: &str = "lease=3s,renew=400ms,deadline=2s,grace=1500ms,margin=200ms,campaign=1s";
+
+/// The one of [`TIMINGS`].
+pub const GRACE: Duration = Duration::from_millis(1500);
+
+/// What happened in a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct History {
+    /// On which database.
+    pub kind: Kind,
+    /// From the first start to the last order to stop.
+    pub watched: Span,
+    /// Every process of a replica.
+    pub processes: Vec<Process>,
+    /// What was done to the database and to connections.
+    pub disturbances: Vec<Disturbance>,
+    /// When the machine was too busy for anybody.
+    pub stalls: Vec<Span>,
+    /// The ledger in the order of its ids.
+    pub rows: Vec<Row>,
+}
+
+/// From one moment to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Span {
+    /// The first millisecond.
+    pub from: i64,
+    /// The end.
+    pub until: i64,
+}
+
+/// A process of a replica.
+#[derive(Clone, Debug, Serialize)]
+pub struct Process {
+    /// Which replica.
+    pub replica: usize,
+    /// What it is called in its rows.
+    pub instance: String,
+    /// Whether it registered [`STUBBORN`].
+    pub stubborn: bool,
+    /// From its start to the moment when its end was noticed.
+    pub alive: Span,
+    /// All that it printed.
+    pub events: Vec<Event>,
+    /// While it was frozen.
+    pub frozen: Vec<Span>,
+    /// Since when it was asked to stop.
+    pub asked: Option<i64>,
+    /// When it was killed.
+    pub killed: Option<i64>,
+    /// Whether it was killed because it would not stop with nothing in its way.
+    pub overdue: bool,
+    /// Its exit status; `None` when a signal ended it.
+    pub status: Option<i32>,
+    /// A line of its log about a panic.
+    pub panic: Option<String>,
+    /// The file of its log.
+    pub log: String,
+}
+
+/// Something that was done to the database or to connections.
+#[derive(Clone, Debug, Serialize)]
+pub struct Disturbance {
+    /// What was due.
+    pub timed: Timed,
+    /// From the first attempt to when it was over.
+    pub span: Span,
+}
+
+/// A row of the ledger.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its number.
+    pub id: i64,
+    /// What was written.
+    pub row: LedgerRow,
+    /// When somebody last looked and did not see it: it was committed after that.
+    pub unseen: Option<i64>,
+}
+
+impl Span {
+    /// Whether the two have a moment in common.
+    pub fn meets(self, other: Self) -> bool {
+        self.from <= other.until && other.from <= self.until
+    }
+
+    /// How long it is.
+    pub fn length(self) -> i64 {
+        self.until - self.from
+    }
+
+    /// What the two have in common.
+    pub fn within(self, other: Self) -> Option<Self> {
+        let span = Self { from: self.from.max(other.from), until: self.until.min(other.until) };
+        (span.from < span.until).then_some(span)
+    }
+
+    /// What is left of it without any of these.
+    pub fn without(self, mut holes: Vec<Self>) -> Vec<Self> {
+        holes.sort_by_key(|hole| hole.from);
+        let mut left = Vec::new();
+        let mut from = self.from;
+        for hole in holes {
+            left.extend(Self { from, until: hole.from }.within(self));
+            from = from.max(hole.until);
+        }
+        left.extend(Self { from, until: self.until }.within(self));
+        left
+    }
+}
+
+impl Process {
+    /// When it ended at the earliest.
+    pub fn end(&self) -> i64 {
+        self.killed.unwrap_or(self.alive.until)
+    }
+}
+
+impl History {
+    /// For how long this process could run in this span.
+    pub fn awake(&self, process: usize, span: Span) -> i64 {
+        let idle = [self.stalls.as_slice(), &self.processes[process].frozen].concat();
+        span.without(idle).into_iter().map(Span::length).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(from: i64, until: i64) -> Span {
+        Span { from, until }
+    }
+
+    #[test]
+    fn what_is_left_of_a_span() {
+        assert_eq!(span(0, 10).without(vec![]), [span(0, 10)]);
+        assert_eq!(span(0, 10).without(vec![span(7, 20), span(-5, 2), span(3, 4)]), [span(2, 3), span(4, 7)]);
+        assert_eq!(span(0, 10).without(vec![span(2, 8), span(3, 4)]), [span(0, 2), span(8, 10)]);
+        assert_eq!(span(0, 10).without(vec![span(-1, 11)]), []);
+        assert_eq!(span(0, 10).without(vec![span(20, 30)]), [span(0, 10)]);
+    }
+}

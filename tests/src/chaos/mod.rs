@@ -1,0 +1,18 @@
+//! Random faults against replicas as processes on real databases, and a checker of what they did.
+//!
+//! A seed makes a [`schedule`]; [`run`] applies it to three replicas and writes a [`history`] of what happened; the
+//! [`checker`] finds in it what the promises rule out. Schedule and checker are pure.
+
+pub mod checker;
+pub mod history;
+pub mod schedule;
+
+mod faults;
+mod link;
+mod post;
+mod pulse;
+mod report;
+mod run;
+
+pub use report::{Report, reports_as_json};
+pub use run::{Options, any_seed, run_all};

@@ -1,0 +1,187 @@
+//! Applies a schedule and writes down what happens.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::faults::Site;
+use super::history::{Disturbance, History, Row, Span, TIMINGS, WORKS};
+use super::link::Link;
+use super::post::Post;
+use super::pulse::Pulse;
+use super::report::Report;
+use super::schedule::{Lane, REPLICAS, Schedule, Timed};
+use crate::harness::{Kind, Launch, Server, TestDatabase, now_ms};
+
+/// Without a fault in the end, so that every name must find a leader.
+const CALM: Duration = Duration::from_secs(10);
+
+/// The pace of the works.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program `replica`.
+    pub program: PathBuf,
+    /// What the schedules are drawn from.
+    pub seed: u64,
+    /// How long faults come, before the calm in the end.
+    pub length: Duration,
+}
+
+/// That of `LEADER_TEST_SEED`, or any.
+///
+/// # Panics
+///
+/// When the variable holds no number.
+pub fn any_seed() -> u64 {
+    match std::env::var("LEADER_TEST_SEED") {
+        Ok(seed) => seed.parse().expect("`LEADER_TEST_SEED` is a whole number"),
+        // Short enough to be typed.
+        Err(_) => fastrand::u32(..).into(),
+    }
+}
+
+/// Runs replicas on each of these databases, side by side, and checks what they did. Where something is found, the logs
+/// and the history are kept, and the report says where.
+///
+/// # Errors
+///
+/// When there is no place for logs.
+pub async fn run_all(options: &Options, kinds: &[Kind]) -> io::Result<Vec<Report>> {
+    let databases = TestDatabase::create_on_own_servers(kinds).await;
+    let runs = databases.into_iter().map(|(database, server)| run(options, database, server));
+    join_all(runs).await.into_iter().collect()
+}
+
+async fn run(options: &Options, database: TestDatabase, server: Option<Server>) -> io::Result<Report> {
+    let kind = database.kind;
+    // Whatever panics from here on, the logs stay.
+    let mut logs = tempfile::Builder::new().prefix("leader-chaos-").disable_cleanup(true).tempdir()?;
+    let schedule = Schedule::random(kind, options.seed, options.length);
+    let history = happen(options, &schedule, logs.path(), database, server).await;
+    let report = Report::of(options.seed, &schedule, &history, logs.path());
+    if report.is_good() {
+        logs.disable_cleanup(false);
+    } else {
+        let file = File::create(logs.path().join("history.json"))?;
+        serde_json::to_writer_pretty(BufWriter::new(file), &history)?;
+    }
+    Ok(report)
+}
+
+/// Runs replicas on this database while the faults of the schedule come.
+async fn happen(
+    options: &Options,
+    schedule: &Schedule,
+    logs: &Path,
+    database: TestDatabase,
+    server: Option<Server>,
+) -> History {
+    let kind = database.kind;
+    let mut links = Vec::new();
+    if kind != Kind::Sqlite {
+        for _ in 0..REPLICAS {
+            links.push(Link::to(&database.url).await);
+        }
+    }
+    let site = Arc::new(Site { database, server: server.map(Arc::new), links });
+    let posts = (0..REPLICAS).map(|replica| {
+        let url = site.links.get(replica).map_or(site.database.url.as_str(), Link::url);
+        Post::new(replica, &launch(options, url), logs.to_owned())
+    });
+
+    let from = now_ms();
+    let begun = Instant::now();
+    let enough = CancellationToken::new();
+    let observer = tokio::spawn(observe(Arc::clone(&site), enough.clone()));
+    let pulse = Pulse::feel(logs);
+    let disturbances = Arc::new(Mutex::new(Vec::new()));
+    let mut lanes = schedule.lanes();
+    let posts = join_all(posts.enumerate().map(|(replica, post)| {
+        let place = lanes.iter().position(|(lane, _)| *lane == Lane::Process(replica));
+        let faults = place.map(|place| lanes.swap_remove(place).1).unwrap_or_default();
+        stand(post, faults, begun, begun + options.length + CALM)
+    }));
+    let breaking = lanes.into_iter().map(|(_, faults)| {
+        tokio::spawn(disturb(Arc::clone(&site), faults, begun, Arc::clone(&disturbances)))
+    });
+    let breaking: Vec<_> = breaking.collect();
+    let posts = posts.await;
+    for lane in breaking {
+        lane.await.expect("what was broken is mended");
+    }
+    let watched = Span { from, until: now_ms() };
+    let processes = join_all(posts.into_iter().map(Post::dismiss)).await.concat();
+    enough.cancel();
+    let rows = observer.await.expect("the ledger is read");
+    let disturbances = std::mem::take(&mut *disturbances.lock().unwrap_or_else(PoisonError::into_inner));
+    History { kind, watched, processes, disturbances, stalls: pulse.stalls(), rows }
+}
+
+fn launch(options: &Options, url: &str) -> Launch {
+    let launch = Launch::bare(&options.program).flag("--database-url", url).flag("--timings", TIMINGS);
+    let launch = launch.every(EVERY);
+    WORKS.iter().fold(launch, |launch, (name, kind)| launch.work(name, kind))
+}
+
+/// The lane of one replica's processes.
+async fn stand(mut post: Post, faults: Vec<Timed>, begun: Instant, until: Instant) -> Post {
+    for timed in faults {
+        post.tend(begun + timed.at).await;
+        post.apply(&timed).await;
+    }
+    post.tend(until).await;
+    post
+}
+
+/// Any other lane.
+async fn disturb(
+    site: Arc<Site>,
+    faults: Vec<Timed>,
+    begun: Instant,
+    disturbances: Arc<Mutex<Vec<Disturbance>>>,
+) {
+    for timed in faults {
+        sleep_until(begun + timed.at).await;
+        let from = now_ms();
+        site.apply(&timed).await;
+        let span = Span { from, until: now_ms() };
+        disturbances.lock().unwrap_or_else(PoisonError::into_inner).push(Disturbance { timed, span });
+    }
+}
+
+/// Looks at the ledger again and again, so that it is known when a row was not there yet.
+async fn observe(site: Arc<Site>, enough: CancellationToken) -> Vec<Row> {
+    const PAUSE: Duration = Duration::from_millis(40);
+    /// A transaction that is still open has taken its id already, so the last ids are looked at again.
+    const AGAIN: i64 = 500;
+
+    let mut rows: BTreeMap<i64, Row> = BTreeMap::new();
+    let mut last = None;
+    while !enough.is_cancelled() {
+        let first = rows.last_key_value().map_or(0, |(highest, _)| (highest - AGAIN).max(0));
+        let looked = now_ms();
+        if let Ok(found) = site.database.try_ledger(first).await {
+            for (id, row) in found {
+                let unseen = last.filter(|(first, _)| id >= *first).map(|(_, looked)| looked);
+                rows.entry(id).or_insert(Row { id, row, unseen });
+            }
+            last = Some((first, looked));
+        }
+        sleep(PAUSE).await;
+    }
+    // What was skipped in between.
+    for (id, row) in site.database.try_ledger(0).await.expect("the ledger can be read") {
+        rows.entry(id).or_insert(Row { id, row, unseen: None });
+    }
+    rows.into_values().collect()
+}

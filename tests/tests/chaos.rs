@@ -1,0 +1,30 @@
+//! A short run of random faults on every database at once; `./test.sh chaos` has longer ones.
+
+use std::time::Duration;
+
+use leader_tests::chaos::{Options, any_seed, run_all};
+use leader_tests::harness::Kind;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_promise_is_broken_by_known_faults() {
+    no_promise_is_broken(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_promise_is_broken_by_any_faults() {
+    no_promise_is_broken(any_seed()).await;
+}
+
+async fn no_promise_is_broken(seed: u64) {
+    println!("LEADER_TEST_SEED={seed}");
+    let program = env!("CARGO_BIN_EXE_replica").into();
+    let options = Options { program, seed, length: Duration::from_secs(20) };
+    let reports = run_all(&options, &Kind::ALL).await.expect("a directory for logs");
+    for report in &reports {
+        println!("{report}");
+    }
+    for report in &reports {
+        assert!(report.is_good(), "{report}");
+        assert!(report.verdict.rows > 0 && report.verdict.tenures.len() >= 4, "nothing was tested: {report}");
+    }
+}
