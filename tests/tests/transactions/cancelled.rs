@@ -99,12 +99,22 @@ enum What {
     Closure,
     Elsewhere,
     UntilEnded,
+    Nested,
     Fence,
+    Status,
 }
 
 impl What {
-    const ALL: [Self; 6] =
-        [Self::Commit, Self::Rollback, Self::Closure, Self::Elsewhere, Self::UntilEnded, Self::Fence];
+    const ALL: [Self; 8] = [
+        Self::Commit,
+        Self::Rollback,
+        Self::Closure,
+        Self::Elsewhere,
+        Self::UntilEnded,
+        Self::Nested,
+        Self::Fence,
+        Self::Status,
+    ];
 }
 
 /// What came of it, unless it was dropped.
@@ -141,6 +151,17 @@ async fn play<DB: Sql>(
             };
             drop_at.run(elsewhere).await
         }
+        What::Nested => {
+            let nested = async {
+                let mut tx = tenure.begin(pool).await?;
+                let mut savepoint = tx.begin().await?;
+                DB::run(&mut savepoint, &insert).await?;
+                savepoint.commit().await?;
+                tx.commit().await
+            };
+            drop_at.run(nested).await
+        }
+        What::Status => drop_at.run(async { Ok(leader::status(pool).await.map(drop)?) }).await,
         What::Fence => {
             // Begin and commit are sqlx's own here, and so is what they leave behind when they are dropped.
             let mut tx = pool.begin().await.expect("a transaction");
