@@ -235,6 +235,9 @@ fn who_was_robbed_has_its_grace() {
             .lost(0, 5, 200, 20_300, 21_000)
             .tenure(1, 6, 20_050, END)
             .passes_by(Excuse::Robbed);
+        // Between the claim and the election.
+        let late = robbed(fault.clone()).tenure(2, 4, 200, 20_000).lost(0, 5, 20_100, 20_300, 21_000);
+        late.tenure(1, 6, 20_150, END).passes_by(Excuse::Robbed);
         robbed(fault).lost(0, 5, 200, 22_000, 23_100).tenure(1, 6, 20_050, END).breaks(Breach::Overlap);
     }
     for fault in [Fault::DeleteSessions { replica: 1 }, Fault::DeleteName { name: "returns" }, cut(0)] {
