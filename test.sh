@@ -4,6 +4,8 @@
 #   ./test.sh                  everything
 #   ./test.sh STEP [STEP …]    only these: install fmt clippy features docs test
 #   ./test.sh chaos [SECONDS]  random faults against three replicas on each database, 60 s by default; not part of everything
+#   ./test.sh soak [SECONDS]   the same for 600 s, and other tests for longer
+#   ./test.sh mutants [WORD …] guards taken out one at a time: each must turn its test red (those whose name has a WORD, or all)
 #
 # LEADER_TEST_POSTGRES_URL and LEADER_TEST_MYSQL_URL name servers to use instead of throw-away ones. LEADER_TEST_SEED repeats
 # the faults of `chaos`.
@@ -24,6 +26,8 @@ step_install() {
     if [ -z "${LEADER_TEST_MYSQL_URL:-}" ]; then
         PATH="$PATH:/usr/sbin" command -v mariadbd >/dev/null || missing+=(mariadb-server)
     fi
+    PATH="$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing+=(pgbouncer)
+    compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || missing+=(libfaketime)
     if [ "${#missing[@]}" -gt 0 ]; then
         if ! command -v apt-get >/dev/null; then
             echo "test.sh: install these first, there is no apt-get here: ${missing[*]}" >&2
@@ -51,7 +55,7 @@ step_clippy() {
 
 # Each feature alone, none, and what the quickstart builds.
 step_features() {
-    for features in "" postgres mysql sqlite; do
+    for features in "" postgres mysql sqlite metrics otel test-util; do
         cargo check --quiet -p leader --features "$features"
     done
     cargo build --quiet
@@ -61,8 +65,9 @@ step_docs() {
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --quiet
 }
 
+# More threads than cores: tests of databases take a share of the machine before they begin, and many of them only wait.
 step_test() {
-    cargo test --workspace --all-features
+    RUST_TEST_THREADS=${RUST_TEST_THREADS:-8} cargo test --workspace --all-features
 }
 
 # Its own flags, one database among them: `cargo run -p leader-tests --bin chaos -- --help`
@@ -71,18 +76,39 @@ step_chaos() {
     cargo run --quiet -p leader-tests --bin chaos -- --seconds "$chaos_seconds"
 }
 
+# What takes longer than a change should wait.
+step_soak() {
+    LEADER_TEST_SOAK=60 cargo test -p leader-tests --test processes one_file
+    step_chaos
+}
+
+# Each guard taken out of a copy of the workspace; the test that the table names must notice.
+step_mutants() {
+    cargo run --quiet -p leader-tests --bin mutants -- ${words[@]+"${words[@]}"}
+}
+
 chaos_seconds=60
-if [ "$#" -eq 2 ] && [ "$1" = chaos ] && [[ "$2" =~ ^[0-9]+$ ]]; then
-    chaos_seconds=$2
-    set -- chaos
-fi
+words=()
+case "${1:-}" in
+    mutants)
+        words=("${@:2}")
+        set -- mutants
+        ;;
+    chaos | soak)
+        [ "$1" = chaos ] || chaos_seconds=600
+        if [[ "${2:-}" =~ ^[0-9]+$ ]]; then
+            chaos_seconds=$2
+            set -- "$1" "${@:3}"
+        fi
+        ;;
+esac
 steps=("$@")
 [ "${#steps[@]}" -gt 0 ] || steps=(install fmt clippy features docs test)
 for step in "${steps[@]}"; do
     case "$step" in
-        install | fmt | clippy | features | docs | test | chaos) ;;
+        install | fmt | clippy | features | docs | test | chaos | soak | mutants) ;;
         *)
-            sed -n '2,9p' "$0" >&2
+            sed -n '2,11p' "$0" >&2
             exit 2
             ;;
     esac

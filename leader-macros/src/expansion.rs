@@ -2,10 +2,11 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ReturnType;
 use syn::ext::IdentExt;
-use syn::{Attribute, ReturnType};
 
 use crate::arguments::{Arguments, OnEnd};
+use crate::conditions::conditions;
 use crate::signature::Function;
 
 /// One element of the slice that the elector reads at start.
@@ -23,18 +24,21 @@ pub(crate) fn registration(arguments: &Arguments, function: &Function) -> TokenS
     };
 
     let function_name = &function.ident;
-    // Longer than the name they are made from: they cannot hide the function.
-    let item = |prefix: &str| Ident::new(&format!("{prefix}{}", function_name.unraw()), Span::call_site());
-    let element = item("__LEADER_WORK_");
-    let private = item("__leader_private_");
+    // Made from the name of the function and longer than it: they cannot hide the function.
+    let beside = |prefix: &str, suffix: &str| {
+        Ident::new(&format!("{prefix}{}{suffix}", function_name.unraw()), Span::call_site())
+    };
+    // A second registration of the function is an error of the compiler's that names this item.
+    let item = beside("__", "_is_registered_twice_leave_one_out");
+    let private = beside("__leader_private_", "");
 
-    let conditions = conditions(&function.attributes);
+    let on_item = conditions(&function.attributes);
     let deprecated = function.attributes.iter().any(|attribute| attribute.path().is_ident("deprecated"));
     let allow = deprecated.then(|| quote!(#[allow(deprecated)]));
 
     let [tenure, states] = ["__tenure", "__states"].map(local);
     let tenure_type = inferred(&private, &function.tenure.ty);
-    let on: Vec<_> = function.states.iter().map(|state| self::conditions(&state.attributes)).collect();
+    let on: Vec<_> = function.states.iter().map(|state| conditions(&state.attributes)).collect();
     let state_types: Vec<_> = function.states.iter().map(|state| inferred(&private, &state.ty)).collect();
     let slots: Vec<_> = (0..function.states.len()).map(|index| local(&format!("__slot_{index}"))).collect();
     let output = match &function.output {
@@ -52,14 +56,14 @@ pub(crate) fn registration(arguments: &Arguments, function: &Function) -> TokenS
         ))
     };
 
+    // An error about the end of the path stands where the path was given.
+    let end = leader.segments.last().map_or_else(Span::call_site, |segment| segment.ident.span());
+    let registration = at(end, quote!(::__private::registration));
     quote! {
-        #conditions
-        #allow
-        const _: () = {
-            use #leader::__private as #private;
-            #[#private::linkme::distributed_slice(#private::WORKS)]
-            #[linkme(crate = #private::linkme)]
-            static #element: #private::Registration = #private::Registration {
+        #on_item
+        #leader #registration! {
+            #allow
+            #item #private {
                 name: #name,
                 module: ::core::module_path!(),
                 file: ::core::file!(),
@@ -71,23 +75,14 @@ pub(crate) fn registration(arguments: &Arguments, function: &Function) -> TokenS
                 },
                 on_end: #private::OnEnd::#on_end,
                 start: |#tenure, #states| #call,
-            };
-        };
+            }
+        }
     }
 }
 
 /// A name that only this expansion sees.
 fn local(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
-}
-
-/// The `#[cfg]`s: what is left out of the program is left out of the registration.
-fn conditions(attributes: &[Attribute]) -> TokenStream {
-    attributes
-        .iter()
-        .filter(|attribute| attribute.path().is_ident("cfg"))
-        .map(ToTokens::to_token_stream)
-        .collect()
 }
 
 /// `Inferred<_>`, from the first to the last token of `ty`, which is where the compiler points.

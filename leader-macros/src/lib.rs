@@ -1,6 +1,7 @@
 //! The attribute macro of `leader`. Use it through that crate, which documents everything else.
 
 mod arguments;
+mod conditions;
 mod errors;
 mod expansion;
 mod name;
@@ -85,6 +86,11 @@ pub fn work(arguments: proc_macro::TokenStream, item: proc_macro::TokenStream) -
 fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let errors = Errors::new();
     let arguments = Arguments::parse(arguments, &errors);
+    if signature::is_closure(&item) {
+        errors
+            .at(&item, "a closure cannot be a work: write a free `async fn`, or give it to `Builder::work`");
+        return errors.check().expect_err("there is one");
+    }
     let leader = arguments.as_ref().map(|arguments| &arguments.leader);
     let function = Function::parse(item.clone(), leader, &errors);
     // The item stands last: an error behind a function that ends a block would become the value of the block.
@@ -133,7 +139,7 @@ mod tests {
         )
         .to_string();
         assert_eq!(wrong.matches("compile_error").count(), 1, "{wrong}");
-        assert!(!wrong.contains("distributed_slice"), "{wrong}");
+        assert!(!wrong.contains("registration"), "{wrong}");
     }
 
     #[test]

@@ -69,6 +69,14 @@ fn head(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Signature)> {
     Ok((attributes, signature))
 }
 
+/// Whether the attribute stands on a closure, which an item beside it cannot be parsed with.
+pub(crate) fn is_closure(item: &TokenStream) -> bool {
+    let modifier =
+        |token: &TokenTree| matches!(token, TokenTree::Ident(word) if word == "async" || word == "move");
+    let first = item.clone().into_iter().find(|token| !modifier(token));
+    matches!(first, Some(TokenTree::Punct(punct)) if punct.as_char() == '|')
+}
+
 fn begins_function(input: ParseStream<'_>) -> bool {
     while input.peek(Token![const])
         || input.peek(Token![async])

@@ -2,8 +2,9 @@
 
 use std::future::Future;
 
+pub use crate::__registration as registration;
 pub use crate::Tenure;
-pub use crate::state::{FromStates, Need, States};
+pub use crate::state::{FromStates, Need, Shared, States};
 pub use crate::work::{FromTenure, OnEnd, Outcome, Registration, WORKS, Work};
 pub use linkme;
 
@@ -41,4 +42,28 @@ where
     R: Outcome,
 {
     Work::new(future)
+}
+
+/// The item beside an annotated function: an element of the slice, with these `fields` of a [`Registration`].
+///
+/// It is a macro so that a path that does not lead here is one error. It wraps the element in a structure, one item with
+/// a name, for two mistakes that the attribute cannot see:
+///
+/// - A second attribute on the same function, behind an alias or a `cfg_attr`, defines the structure twice. The compiler
+///   says so, with its name.
+/// - On an associated function the compiler refuses the structure, which must not register a free function of that name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __registration {
+    ($(#[$attribute:meta])* $item:ident $private:ident { $($fields:tt)* }) => {
+        #[doc(hidden)]
+        $(#[$attribute])*
+        struct $item([(); {
+            use $crate::__private as $private;
+            #[$private::linkme::distributed_slice($private::WORKS)]
+            #[linkme(crate = $private::linkme)]
+            static $item: $private::Registration = $private::Registration { $($fields)* };
+            1
+        }]);
+    };
 }

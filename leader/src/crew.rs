@@ -20,6 +20,7 @@ use crate::state::States;
 use crate::status::{Role, Status, WorkStatus};
 use crate::tenure::{Founding, Tenure, Trust};
 use crate::timings::Timings;
+use crate::trace::Trace;
 use crate::trouble::Trouble;
 use crate::watchdog::Watchdog;
 
@@ -140,8 +141,22 @@ impl Crew {
                         }
                     }
                 }
-                Effect::Reaped { session } => {
-                    tracing::info!(%session, "the session of another replica has expired");
+                Effect::Reaped { session, instance } => {
+                    tracing::info!(%session, of = instance.as_deref(), "the session of another replica has expired");
+                }
+                Effect::Fenced { name, fenced } => {
+                    tracing::warn!(
+                        %name, session = %fenced.holder, of = fenced.instance.as_deref(),
+                        "nobody leads this work any more, and nobody can be elected yet: a fenced transaction of its last leader is still open"
+                    );
+                    self.duties.changed = true;
+                }
+                Effect::NotFenced { name } => {
+                    tracing::debug!(%name, "no transaction keeps it from being claimed any more");
+                    self.duties.changed = true;
+                }
+                Effect::FencedEnded { transactions } => {
+                    tracing::warn!(transactions, "ended the fenced transactions of leaders that are gone");
                 }
                 Effect::NotClosed => tracing::warn!(
                     "the database could not be told of the shutdown; the names move when the lease expires"
@@ -175,11 +190,13 @@ impl Crew {
             return;
         };
         debug_assert_eq!(*known, session, "a claim is answered under the session that made it");
+        let Trace { span, id: trace_id } = Trace::begin(&name, term);
         let tenure = Tenure::new(Founding {
             name: name.clone(),
             term,
             session,
             namespace: self.namespace.clone(),
+            trace_id,
             trust: Arc::clone(trust),
             keeper: self.keeper.clone(),
             reporter: Arc::clone(&self.reporter),
@@ -193,6 +210,7 @@ impl Crew {
             Launch {
                 watched: self.watchdog.watch(tenure.clone()),
                 tenure,
+                span,
                 work: work.clone(),
                 states: Arc::clone(&self.states),
                 keeper: self.keeper.clone(),
@@ -237,10 +255,18 @@ impl Crew {
     }
 
     pub(crate) fn publish(&self, campaign: &Campaign) {
+        let (now, today) = (self.clock.now(), SystemTime::now());
         let role = |name: &WorkName, standing: &Standing| {
             let running = self.duties.running.get(name);
             match (standing, running) {
-                (Standing::Standby { .. }, _) => Role::Standby,
+                (Standing::Standby { .. }, _) => match campaign.fenced(name) {
+                    None => Role::Standby,
+                    Some(fenced) => Role::Fenced {
+                        session: fenced.holder.to_string(),
+                        instance: fenced.instance,
+                        since: today - now.since(fenced.since),
+                    },
+                },
                 (Standing::Leading { told: None, .. }, Some(running)) => Role::Leading {
                     term: running.tenure.term(),
                     since: running.since,

@@ -116,10 +116,10 @@ impl Builder {
     }
 
     /// The names that must be registered, no more and no fewer. The start fails if they differ: the linker drops a crate
-    /// that nobody names, and its works with it, in silence.
+    /// that nobody names, and its works with it, in silence. Each call adds to the list.
+    #[track_caller]
     pub fn expect<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        let names = names.into_iter().map(Into::into);
-        self.wishes.expect.get_or_insert_default().extend(names);
+        self.wishes.expect.get_or_insert_default().add(names, Location::caller());
         self
     }
 
@@ -144,15 +144,16 @@ impl Builder {
 
     /// The only names that this replica may lead. Unless given: all that are registered. States are needed for works
     /// that it may lead.
+    #[track_caller]
     pub fn only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        let names = names.into_iter().map(Into::into);
-        self.wishes.only.get_or_insert_default().extend(names);
+        self.wishes.only.get_or_insert_default().add(names, Location::caller());
         self
     }
 
     /// Names that this replica must not lead.
+    #[track_caller]
     pub fn except<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.wishes.except.extend(names.into_iter().map(Into::into));
+        self.wishes.except.add(names, Location::caller());
         self
     }
 
@@ -209,10 +210,13 @@ impl Builder {
         } = self;
 
         let instance: Arc<str> = instance.unwrap_or_else(default_instance).into();
-        let reporter = Arc::new(Reporter::new(Arc::clone(&instance), on_event));
+        let reporter = Arc::new(Reporter::new(Arc::clone(&instance), namespace.clone(), on_event));
         if cfg!(panic = "abort") {
             tracing::warn!("built with `panic = \"abort\"`: a work that panics ends the process");
         }
+
+        #[cfg(feature = "metrics")]
+        crate::metrics::start(&namespace, works.keys());
 
         let (status, statuses) = watch::channel(Status {
             instance: Arc::clone(&instance),

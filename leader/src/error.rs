@@ -5,8 +5,8 @@
 
 use std::fmt;
 
+use crate::fault::{Fault, Listed};
 use crate::name::WorkName;
-use crate::registry::Fault;
 use crate::timings::TimingsError;
 use crate::work::BoxError;
 
@@ -67,21 +67,6 @@ pub enum Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&crate::run::chain(self))
-    }
-}
-
-/// Faults, one a line.
-struct Listed<'f>(&'f [Fault]);
-
-impl fmt::Display for Listed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [fault] => fault.fmt(f),
-            faults => {
-                write!(f, "{} faults in the registered works:", faults.len())?;
-                faults.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
-            }
-        }
     }
 }
 

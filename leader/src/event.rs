@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use crate::name::WorkName;
+use crate::name::{Namespace, WorkName};
 use crate::protocol::Term;
 
 /// Something that happened to a replica or to one of its tenures; see [`Builder::on_event`](crate::Builder::on_event).
@@ -60,17 +60,24 @@ impl fmt::Display for EventKind {
     }
 }
 
+/// Writes to the application's log or metrics, whose mistakes cost the line and nothing else.
+pub(crate) fn log(write: impl FnOnce()) {
+    let _ = std::panic::catch_unwind(AssertUnwindSafe(write));
+}
+
 pub(crate) type Hook = dyn Fn(&Event) + Send + Sync;
 
 /// Hands events to the application.
 pub(crate) struct Reporter {
     instance: Arc<str>,
+    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "a label of metrics"))]
+    namespace: Namespace,
     hook: Option<Box<Hook>>,
 }
 
 impl Reporter {
-    pub(crate) fn new(instance: Arc<str>, hook: Option<Box<Hook>>) -> Self {
-        Self { instance, hook }
+    pub(crate) fn new(instance: Arc<str>, namespace: Namespace, hook: Option<Box<Hook>>) -> Self {
+        Self { instance, namespace, hook }
     }
 
     pub(crate) fn instance(&self) -> &str {
@@ -78,6 +85,8 @@ impl Reporter {
     }
 
     pub(crate) fn report(&self, event: &Event) {
+        #[cfg(feature = "metrics")]
+        log(|| crate::metrics::event(&self.namespace, event));
         let Some(hook) = &self.hook else { return };
         // An application's mistake in a report must not cost the lease.
         if std::panic::catch_unwind(AssertUnwindSafe(|| hook(event))).is_err() {

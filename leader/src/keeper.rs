@@ -148,6 +148,8 @@ impl<S: Store> Keeper<S> {
             }
         };
         let took = clock.now().since(attempt.started);
+        #[cfg(feature = "metrics")]
+        crate::metrics::statement(&attempt.request, took, matches!(answer, Some(Ok(_))));
         match answer {
             Some(Ok(reply)) => {
                 tracing::debug!(request = ?attempt.request, ?reply, ?took, "answered");
@@ -210,6 +212,7 @@ async fn perform_once<S: Store>(store: &mut S, request: &Request, create: bool) 
         Request::Reap { ids } => Reply::Reaped(store.reap(ids).await?),
         Request::Claim { id, names, gone } => Reply::Claimed(store.claim(*id, names, gone).await?),
         Request::Release { id, holds } => Reply::Released { kept: store.release(*id, holds).await? },
+        Request::EndFenced { fenced } => Reply::FencedEnded { transactions: store.end_fenced(fenced).await? },
         Request::Close { id } => {
             store.close(*id).await?;
             Reply::Done

@@ -131,6 +131,8 @@
 //! None is on by default.
 //!
 //! - `postgres`, `mysql`, `sqlite`: an elector on that database. They turn on the same feature of `sqlx`.
+//! - `metrics`: what a replica does, as metrics of the crate [`metrics`](https://docs.rs/metrics); see `docs/operations.md`.
+//! - `otel`: with a layer of `tracing-opentelemetry` installed, a tenure's trace id is that of its exported root span.
 //! - `test-util`: tenures without a database, a database in memory, and a clock that tests move: the module `test_util`.
 //!
 //! No TLS is chosen for you. To reach a server through TLS, turn one of sqlx's `tls-…` features on in your own dependency
@@ -171,7 +173,10 @@ mod elector;
 mod error;
 mod event;
 mod exit;
+mod fault;
 mod keeper;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod name;
 mod protocol;
 mod random;
@@ -187,6 +192,7 @@ mod tenure;
 #[cfg(any(test, feature = "test-util"))]
 pub mod test_util;
 mod timings;
+mod trace;
 mod transaction;
 mod trouble;
 mod watchdog;
@@ -196,10 +202,10 @@ pub use database::Database;
 pub use elector::{Builder, Elector};
 pub use error::Error;
 pub use event::{Event, EventKind};
+pub use fault::{Fault, Place};
 pub use leader_macros::work;
 pub use name::{NameError, WorkName};
 pub use protocol::{Ending, Term};
-pub use registry::{Fault, Place};
 pub use running::Running;
 pub use state::State;
 pub use status::{Holder, Lease, Role, Status, WorkStatus, status};

@@ -152,8 +152,8 @@ pub enum Holder {
 pub struct Scan {
     /// Names that no live session holds.
     pub vacancies: Vec<Vacancy>,
-    /// Sessions that have expired, those that hold no name among them.
-    pub expired: Vec<SessionId>,
+    /// Sessions that have expired, those that hold no name among them, and the replicas that had them.
+    pub expired: Vec<(SessionId, String)>,
     /// How long until the next live session expires.
     pub next_expiry: Option<std::time::Duration>,
     /// How many names have a row. The protocol deletes none, so a change means that others were added or an operator

@@ -1,12 +1,12 @@
 //! Every registered work, drained, sorted and checked at start.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
 use crate::Tenure;
-use crate::name::{NameError, WorkName};
+use crate::fault::{Fault, Place};
+use crate::name::WorkName;
 use crate::state::{Need, States};
 use crate::work::{OnEnd, Registration, Work};
 
@@ -62,7 +62,7 @@ impl Candidate {
     ) -> Self {
         Self {
             name,
-            place: Place { file: place.file(), line: place.line(), module: None },
+            place: place.into(),
             needs: Vec::new(),
             work: Enlisted { on_end: OnEnd::Return, start: Start::Closure(start) },
         }
@@ -72,15 +72,56 @@ impl Candidate {
 /// What the builder says about names.
 #[derive(Default)]
 pub(crate) struct Wishes {
-    pub(crate) expect: Option<Vec<String>>,
-    pub(crate) only: Option<Vec<String>>,
-    pub(crate) except: Vec<String>,
+    pub(crate) expect: Option<Mentions>,
+    pub(crate) only: Option<Mentions>,
+    pub(crate) except: Mentions,
 }
 
 impl Wishes {
     fn may_lead(&self, name: &str) -> bool {
-        let listed = |names: &[String]| names.iter().any(|listed| listed == name);
-        self.only.as_deref().is_none_or(listed) && !listed(&self.except)
+        self.only.as_ref().is_none_or(|only| only.lists(name)) && !self.except.lists(name)
+    }
+
+    fn may_be_registered(&self, name: &str) -> bool {
+        self.expect.as_ref().is_none_or(|expect| expect.lists(name))
+    }
+
+    /// Each list that was given, by the name of the builder's method.
+    fn lists(&self) -> impl Iterator<Item = (&'static str, &Mentions)> {
+        [("expect", self.expect.as_ref()), ("only", self.only.as_ref()), ("except", Some(&self.except))]
+            .into_iter()
+            .filter_map(|(method, mentions)| Some((method, mentions?)))
+    }
+}
+
+/// The names that were given to a method of the builder, in one call or several, and the places of these calls.
+#[derive(Default)]
+pub(crate) struct Mentions(BTreeMap<String, BTreeSet<Place>>);
+
+impl Mentions {
+    pub(crate) fn add<N: Into<String>>(
+        &mut self,
+        names: impl IntoIterator<Item = N>,
+        place: &'static Location<'static>,
+    ) {
+        for name in names {
+            self.0.entry(name.into()).or_default().insert(place.into());
+        }
+    }
+
+    fn lists(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// What is mentioned and no work's name.
+    fn unmet(&self, asked_by: &'static str, works: &Works) -> impl Iterator<Item = Fault> {
+        self.0.iter().filter(|(name, _)| !works.contains_key(name.as_str())).map(move |(name, places)| {
+            let (name, places) = (name.clone(), places.iter().copied().collect());
+            match WorkName::new(&name) {
+                Ok(_) => Fault::NotRegistered { name, asked_by, places },
+                Err(why) => Fault::NotAName { name, why, asked_by, places },
+            }
+        })
     }
 }
 
@@ -102,8 +143,10 @@ pub(crate) fn check(
     for candidate in candidates {
         let Candidate { name, place, needs, work } = candidate;
         let led_here = wishes.may_lead(&name);
-        for need in needs.iter().filter(|need| led_here && !states.has(need)) {
-            faults.push(Fault::MissingState { name: name.clone(), type_name: need.type_name, place });
+        // In a set, as a work may take the same state twice.
+        let missing = needs.iter().filter(|need| led_here && !states.has(need)).map(|need| need.type_name);
+        for type_name in missing.collect::<BTreeSet<_>>() {
+            faults.push(Fault::MissingState { name: name.clone(), type_name, place });
         }
         match WorkName::new(&name) {
             Ok(valid) => {
@@ -114,26 +157,17 @@ pub(crate) fn check(
         places.entry(name).or_default().push(place);
     }
 
-    for (name, places) in &places {
-        if places.len() > 1 {
-            faults.push(Fault::Duplicate { name: name.clone(), places: places.clone() });
-        }
-    }
-    if let Some(expected) = &wishes.expect {
-        let expected: BTreeSet<&str> = expected.iter().map(String::as_str).collect();
-        for name in expected.iter().filter(|name| !places.contains_key(**name)) {
-            faults.push(Fault::NotRegistered { name: (*name).to_owned(), asked_by: "expect" });
-        }
-        for (name, places) in places.iter().filter(|(name, _)| !expected.contains(name.as_str())) {
+    for (name, places) in places {
+        // Only what can be a name can be expected; the rest has its own fault.
+        if works.contains_key(name.as_str()) && !wishes.may_be_registered(&name) {
             faults.push(Fault::NotExpected { name: name.clone(), place: places[0] });
         }
-    }
-    for (asked_by, names) in
-        [("only", wishes.only.as_deref().unwrap_or_default()), ("except", &wishes.except)]
-    {
-        for name in names.iter().filter(|name| !places.contains_key(*name)) {
-            faults.push(Fault::NotRegistered { name: name.clone(), asked_by });
+        if places.len() > 1 {
+            faults.push(Fault::Duplicate { name, places });
         }
+    }
+    for (asked_by, mentions) in wishes.lists() {
+        faults.extend(mentions.unmet(asked_by, &works));
     }
     if !faults.is_empty() {
         faults.sort_by(|a, b| a.name().cmp(b.name()));
@@ -144,118 +178,16 @@ pub(crate) fn check(
     Ok(works)
 }
 
-/// Where a work was registered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub struct Place {
-    /// The source file.
-    pub file: &'static str,
-    /// The line in it.
-    pub line: u32,
-    /// The module of an annotated function.
-    pub module: Option<&'static str>,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
-    }
-}
-
-/// A registration that cannot be honoured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Fault {
-    /// Several works under one name.
-    Duplicate {
-        /// The name.
-        name: String,
-        /// Every place that registers it.
-        places: Vec<Place>,
-    },
-    /// A name that the column cannot hold.
-    Name {
-        /// The text given as a name.
-        name: String,
-        /// The rule it breaks.
-        why: NameError,
-        /// Where.
-        place: Place,
-    },
-    /// A work asks for a state that the builder was not given.
-    MissingState {
-        /// The name of the work.
-        name: String,
-        /// The type in `State<…>`.
-        type_name: &'static str,
-        /// Where.
-        place: Place,
-    },
-    /// A name that the builder speaks of is not registered.
-    NotRegistered {
-        /// The name.
-        name: String,
-        /// The builder's method: `expect`, `only` or `except`.
-        asked_by: &'static str,
-    },
-    /// A registered name that `expect` does not list.
-    NotExpected {
-        /// The name.
-        name: String,
-        /// Where.
-        place: Place,
-    },
-}
-
-impl Fault {
-    fn name(&self) -> &str {
-        match self {
-            Self::Duplicate { name, .. }
-            | Self::Name { name, .. }
-            | Self::MissingState { name, .. }
-            | Self::NotRegistered { name, .. }
-            | Self::NotExpected { name, .. } => name,
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Duplicate { name, places } => {
-                write!(f, "the work `{name}` is registered {} times:", places.len())?;
-                for (index, place) in places.iter().enumerate() {
-                    write!(f, "{} {place}", if index == 0 { "" } else { "," })?;
-                }
-                f.write_str("; rename all but one")
-            }
-            Self::Name { name, why, place } => {
-                write!(f, "the name {name:?} of the work at {place} {why}")
-            }
-            Self::MissingState { name, type_name, place } => write!(
-                f,
-                "the work `{name}` at {place} takes `State<{type_name}>`; give it with `.state(…)` on the builder"
-            ),
-            Self::NotRegistered { name, asked_by } => write!(
-                f,
-                "`{asked_by}` names the work `{name}`, which is not registered; the linker drops a crate that nobody names: \
-                 `use that_crate as _;` keeps it"
-            ),
-            Self::NotExpected { name, place } => {
-                write!(f, "the work `{name}` at {place} is registered and `expect` does not name it")
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
+    use crate::state::FromStates;
 
     fn candidate(name: &str, line: u32, needs: Vec<Need>) -> Candidate {
         Candidate {
             name: name.to_owned(),
-            place: Place { file: "jobs.rs", line, module: None },
+            place: Place { file: "jobs.rs", line, module: Some("jobs") },
             needs,
             work: Enlisted {
                 on_end: OnEnd::Return,
@@ -264,43 +196,72 @@ mod tests {
         }
     }
 
+    fn mentions(names: &[(&str, u32)]) -> Mentions {
+        let mut mentions = Mentions::default();
+        for (name, line) in names {
+            let place = Place { file: "main.rs", line: *line, module: None };
+            mentions.0.entry((*name).to_owned()).or_default().insert(place);
+        }
+        mentions
+    }
+
+    fn refused(candidates: Vec<Candidate>, wishes: &Wishes) -> Vec<Fault> {
+        check(candidates, &States::default(), wishes).map(drop).unwrap_err()
+    }
+
     #[test]
     fn every_fault_is_reported_at_once_and_in_order() {
-        use crate::state::FromStates;
-
         let wishes = Wishes {
-            expect: Some(vec!["a".into(), "gone".into(), " bad".into()]),
-            only: Some(vec!["a".into(), "typo".into()]),
-            except: Vec::new(),
+            expect: Some(mentions(&[("a", 1), ("gone", 1), (" bad", 1)])),
+            only: Some(mentions(&[("a", 2), ("typo", 3), ("typo", 2), ("typo", 3)])),
+            except: mentions(&[("", 4)]),
         };
         let candidates = vec![
             candidate("surplus", 9, Vec::new()),
             candidate("a", 7, Vec::new()),
             candidate(" bad", 3, Vec::new()),
-            candidate("a", 5, vec![<crate::State<String>>::need()]),
+            candidate("bad\n", 4, Vec::new()),
+            candidate("a", 5, vec![<crate::State<String>>::need(), <crate::State<String>>::need()]),
         ];
-        let faults = check(candidates, &States::default(), &wishes).map(drop).unwrap_err();
-        let lines: Vec<String> = faults.iter().map(Fault::to_string).collect();
         assert_eq!(
-            lines,
-            [
-                "the name \" bad\" of the work at jobs.rs:3 begins or ends with a blank",
-                "the work `a` at jobs.rs:5 takes `State<alloc::string::String>`; give it with `.state(…)` on the builder",
-                "the work `a` is registered 2 times: jobs.rs:5, jobs.rs:7; rename all but one",
-                "`expect` names the work `gone`, which is not registered; the linker drops a crate that nobody names: `use that_crate as _;` keeps it",
-                "the work `surplus` at jobs.rs:9 is registered and `expect` does not name it",
-                "`only` names the work `typo`, which is not registered; the linker drops a crate that nobody names: `use that_crate as _;` keeps it",
-            ]
+            Error::Registration(refused(candidates, &wishes)).to_string(),
+            "9 faults in the registered works:
+  the name \"\" in `except` at main.rs:4 is empty
+  the name \" bad\" of the work at jobs.rs:3 in `jobs` begins or ends with a blank
+  the name \" bad\" in `expect` at main.rs:1 begins or ends with a blank
+  the work `a` at jobs.rs:5 in `jobs` takes `State<alloc::string::String>`; give it with `.state(…)` on the builder
+  the work `a` is registered 2 times: jobs.rs:5 in `jobs`, jobs.rs:7 in `jobs`; rename all but one
+  the name \"bad\\n\" of the work at jobs.rs:4 in `jobs` begins or ends with a blank
+  `expect` at main.rs:1 names the work `gone`, which is not registered
+  the work `surplus` at jobs.rs:9 in `jobs` is registered and `expect` does not name it
+  `only` at main.rs:2, main.rs:3 names the work `typo`, which is not registered
+if that is a surprise: the linker drops a crate that nobody names, and `use that_crate as _;` keeps it"
         );
     }
 
     #[test]
-    fn a_state_is_needed_where_its_work_may_be_led() {
-        use crate::state::FromStates;
+    fn a_fault_alone_brings_its_hint() {
+        let wishes = Wishes { expect: Some(mentions(&[("gone", 1)])), ..Wishes::default() };
+        let faults = refused(Vec::new(), &wishes);
+        let said = "`expect` at main.rs:1 names the work `gone`, which is not registered; if that is a surprise: \
+                    the linker drops a crate that nobody names, and `use that_crate as _;` keeps it";
+        assert_eq!(faults[0].to_string(), said);
+        assert_eq!(Error::Registration(faults).to_string(), said);
+    }
 
+    #[test]
+    fn the_order_of_the_linker_does_not_matter() {
+        let candidates = |lines: [u32; 3]| lines.map(|line| candidate("a", line, vec![])).into();
+        let expected = refused(candidates([1, 2, 3]), &Wishes::default());
+        assert_eq!(refused(candidates([3, 1, 2]), &Wishes::default()), expected);
+        assert_eq!(refused(candidates([2, 3, 1]), &Wishes::default()), expected);
+    }
+
+    #[test]
+    fn a_state_is_needed_where_its_work_may_be_led() {
         let candidates =
             || vec![candidate("a", 1, vec![<crate::State<String>>::need()]), candidate("b", 2, vec![])];
-        let except = Wishes { except: vec!["a".to_owned()], ..Wishes::default() };
+        let except = Wishes { except: mentions(&[("a", 1)]), ..Wishes::default() };
         assert!(check(candidates(), &States::default(), &except).is_ok());
         assert!(check(candidates(), &States::default(), &Wishes::default()).is_err());
     }
@@ -314,8 +275,10 @@ mod tests {
             works.keys().map(ToString::to_string).collect()
         };
         assert_eq!(names(&Wishes::default()), ["a", "b", "c"]);
-        let only = Some(vec!["a".to_owned(), "b".to_owned()]);
-        let except = vec!["b".to_owned()];
+        let only = Some(mentions(&[("a", 1), ("b", 1), ("b", 2)]));
+        let except = mentions(&[("b", 3)]);
         assert_eq!(names(&Wishes { only, except, ..Wishes::default() }), ["a"]);
+        let expect = Some(mentions(&[("a", 1), ("b", 1), ("c", 1), ("a", 2)]));
+        assert_eq!(names(&Wishes { expect, ..Wishes::default() }), ["a", "b", "c"]);
     }
 }

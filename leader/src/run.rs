@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
-use crate::event::{Event, EventKind, Reporter};
+use crate::event::{Event, EventKind, Reporter, log};
 use crate::keeper::Command;
 use crate::protocol::Ending;
 use crate::registry::Enlisted;
@@ -28,6 +28,7 @@ use crate::work::{BoxError, OnEnd};
 /// What a tenure needs to run.
 pub(crate) struct Launch {
     pub(crate) tenure: Tenure,
+    pub(crate) span: tracing::Span,
     pub(crate) work: Enlisted,
     pub(crate) states: Arc<States>,
     pub(crate) watched: Watched,
@@ -49,10 +50,10 @@ struct Presence {
 impl Presence {
     /// Logs what the work returned, before its tasks are waited for.
     fn judge(&self, ending: Option<Ending>, outcome: &Outcome) -> Event {
-        // What was lost is told before what came of it.
+        // What was lost is told before what came of it. This may run while the keeper is unwinding, or in a drop.
         self.tenure.tell_loss();
-        let _entered = self.span.enter();
-        judge(&self.tenure, ending, outcome)
+        log(|| self.span.in_scope(|| record(ending, outcome)));
+        event(&self.tenure, ending, outcome)
     }
 
     /// Tells that the work is gone.
@@ -81,15 +82,8 @@ impl Drop for Presence {
 
 /// Runs the work of a tenure on the application's runtime.
 pub(crate) fn launch(launch: Launch, runtime: &Handle) {
-    let Launch { tenure, work, states, watched, keeper, reporter } = launch;
+    let Launch { tenure, span, work, states, watched, keeper, reporter } = launch;
     install_panic_hook();
-    let span = tracing::info_span!(
-        parent: None,
-        "tenure",
-        name = tenure.name(),
-        term = %tenure.term(),
-        trace_id = tenure.trace_id()
-    );
     let presence = Arc::new(Presence {
         tenure: tenure.clone(),
         keeper,
@@ -157,33 +151,40 @@ enum Outcome {
     Dropped,
 }
 
-/// Logs the end of a tenure and makes its event.
-fn judge(tenure: &Tenure, ending: Option<Ending>, outcome: &Outcome) -> Event {
-    let alone = if matches!(outcome, Outcome::Dropped) { "runtime shut down" } else { "work returned" };
-    let reason = ending.map_or_else(|| alone.to_owned(), |ending| ending.to_string());
-    let mut event = Event { reason: Some(reason.clone()), ..tenure.event(EventKind::SteppedDown) };
-    match outcome {
-        Outcome::Returned(Ok(())) => tracing::info!(reason, "stepped down"),
-        Outcome::Returned(Err(error)) if ending.is_some() && is_ending(&**error) => {
-            tracing::info!(reason, "stepped down");
-        }
-        Outcome::Returned(Err(error)) => {
-            let error = chain(&**error);
-            tracing::error!(reason, error, "stepped down with an error");
-            event.error = Some(error);
-        }
-        Outcome::Panicked(panic) => {
-            let backtrace = panic.site.as_ref().map(|site| tracing::field::display(&site.backtrace));
-            tracing::error!(reason, error = %panic, backtrace, "stepped down after a panic");
-            event.error = Some(panic.to_string());
-        }
-        Outcome::Dropped => {
-            let error = "the runtime was shut down before the work returned";
-            tracing::error!(reason, error, "stepped down with an error");
-            event.error = Some(error.to_owned());
+impl Outcome {
+    /// What went wrong. A work that returns nothing but its ending has done what it should.
+    fn error(&self, ending: Option<Ending>) -> Option<String> {
+        match self {
+            Self::Returned(Ok(())) => None,
+            Self::Returned(Err(error)) if ending.is_some() && is_ending(&**error) => None,
+            Self::Returned(Err(error)) => Some(chain(&**error)),
+            Self::Panicked(panic) => Some(panic.to_string()),
+            Self::Dropped => Some("the runtime was shut down before the work returned".to_owned()),
         }
     }
-    event
+
+    fn reason(&self, ending: Option<Ending>) -> String {
+        let alone = if matches!(self, Self::Dropped) { "runtime shut down" } else { "work returned" };
+        ending.map_or_else(|| alone.to_owned(), |ending| ending.to_string())
+    }
+}
+
+/// Logs the end of a tenure.
+fn record(ending: Option<Ending>, outcome: &Outcome) {
+    let reason = outcome.reason(ending);
+    match (outcome, outcome.error(ending)) {
+        (_, None) => tracing::info!(reason, "stepped down"),
+        (Outcome::Panicked(panic), Some(error)) => {
+            let backtrace = panic.site.as_ref().map(|site| tracing::field::display(&site.backtrace));
+            tracing::error!(reason, error, backtrace, "stepped down after a panic");
+        }
+        (_, Some(error)) => tracing::error!(reason, error, "stepped down with an error"),
+    }
+}
+
+fn event(tenure: &Tenure, ending: Option<Ending>, outcome: &Outcome) -> Event {
+    let reason = Some(outcome.reason(ending));
+    Event { reason, error: outcome.error(ending), ..tenure.event(EventKind::SteppedDown) }
 }
 
 /// An error with everything that caused it.

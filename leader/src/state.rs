@@ -65,7 +65,7 @@ pub trait FromStates: Sized {
     fn from_states(states: &States) -> Self;
 }
 
-impl<T: Clone + Send + Sync + 'static> FromStates for State<T> {
+impl<T: Clone + Shared + 'static> FromStates for State<T> {
     fn need() -> Need {
         Need { id: TypeId::of::<T>(), type_name: type_name::<T>() }
     }
@@ -76,3 +76,15 @@ impl<T: Clone + Send + Sync + 'static> FromStates for State<T> {
         Self(value.expect("every needed state was checked at start").clone())
     }
 }
+
+/// What several threads may hold at once: each replica's elector, and whatever its works spawn.
+#[diagnostic::on_unimplemented(
+    message = "a state cannot be `{Self}`, which threads cannot share",
+    label = "not `Send + Sync`",
+    note = "write a type that threads can share: `Arc` instead of `Rc`, `Mutex` or an atomic instead of `Cell`"
+)]
+pub trait Shared: Send + Sync {}
+
+// One message for both bounds.
+#[diagnostic::do_not_recommend]
+impl<T: Send + Sync> Shared for T {}

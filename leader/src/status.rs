@@ -48,6 +48,9 @@ pub struct Lease {
     pub elected_at: Option<SystemTime>,
     /// The session that holds it, if that has a row.
     pub holder: Option<Holder>,
+    /// The session that held it last, if that is gone and nobody was elected since: no replica campaigns for the name, or
+    /// a fenced transaction of the last leader is still open.
+    pub left_by: Option<String>,
 }
 
 /// The session that holds a name.
@@ -66,12 +69,13 @@ pub struct Holder {
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn leases(now: &str) -> sqlx::AssertSqlSafe<String> {
     sqlx::AssertSqlSafe(format!(
-        "SELECT n.namespace, n.name, n.term, n.elected_at_ms, s.id, s.instance, s.expires_at_ms - {now} \
+        "SELECT n.namespace, n.name, n.term, n.elected_at_ms, s.id, s.instance, s.expires_at_ms - {now}, n.session_id \
          FROM leader_names n LEFT JOIN leader_sessions s ON s.id = n.session_id ORDER BY n.namespace, n.name"
     ))
 }
 
-/// Reads a lease from a row of seven columns: namespace, name, term, `elected_at_ms`, session, instance, remaining ms.
+/// Reads a lease from a row of eight columns: namespace, name, term, `elected_at_ms`, session, instance, remaining ms and
+/// the session that the name points to, which may be gone.
 /// Some databases have names in another form than text.
 macro_rules! lease {
     ($row:ident) => {
@@ -82,11 +86,13 @@ macro_rules! lease {
         let instance: Option<String> = $row.try_get(5)?;
         let left: Option<i64> = $row.try_get(6)?;
         let elected_at: Option<i64> = $row.try_get(3)?;
+        let pointed_to: Option<String> = $row.try_get(7)?;
         Ok($crate::status::Lease {
             namespace: $text($row.try_get(0)?),
             name: $text($row.try_get(1)?),
             term: $crate::protocol::Term::new($row.try_get(2)?),
             elected_at: elected_at.map(|at| std::time::SystemTime::UNIX_EPOCH + $crate::store::left(at)),
+            left_by: pointed_to.filter(|_| session.is_none()),
             holder: session.zip(instance).map(|(session, instance)| $crate::status::Holder {
                 instance,
                 session,
@@ -137,6 +143,17 @@ pub struct WorkStatus {
 pub enum Role {
     /// It campaigns, or waits until it campaigns again.
     Standby,
+    /// It campaigns, and nobody can be elected: the last leader is gone, and a fenced transaction of it is still open. The
+    /// server ends that at the bounds of the fence.
+    #[non_exhaustive]
+    Fenced {
+        /// The session of the last leader, which is gone.
+        session: String,
+        /// The replica that had it, if this one saw it expire.
+        instance: Option<Arc<str>>,
+        /// When the first claim was turned away, by this machine's clock.
+        since: SystemTime,
+    },
     /// Its work runs.
     #[non_exhaustive]
     Leading {

@@ -70,6 +70,16 @@ pub trait Store: Send + 'static {
         holds: &[Hold],
     ) -> impl Future<Output = Result<Vec<Hold>, StoreError>> + Send;
 
+    /// Ends the transactions that keep these names from being claimed, each under a term of a session that is gone
+    /// (I8), where the database can tell which they are. How many it ended.
+    fn end_fenced(
+        &mut self,
+        fenced: &[(WorkName, SessionId)],
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        let _ = fenced;
+        async { Ok(0) }
+    }
+
     /// Deletes the session, which frees all of its names, and wakes standbys.
     fn close(&mut self, id: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -200,21 +210,23 @@ pub(crate) fn holds(
     Ok(holds)
 }
 
-/// A row of a scan, the same four columns on every database: a vacant name with the session it points to and whether
-/// that has expired; an expired session; the time until the next expiry; or, if `expired` is false, the number of names.
+/// A row of a scan, the same five columns on every database: a vacant name with the session it points to and whether
+/// that has expired; an expired session and its replica; the time until the next expiry; or, if `expired` is false, the
+/// number of names.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) struct ScanRow {
     pub(crate) name: Option<String>,
     pub(crate) session: Option<String>,
     pub(crate) expired: Option<bool>,
     pub(crate) number: Option<i64>,
+    pub(crate) instance: Option<String>,
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn scan(rows: impl IntoIterator<Item = Result<ScanRow, StoreError>>) -> Result<Scan, StoreError> {
     let mut scan = Scan::default();
     for row in rows {
-        let ScanRow { name, session, expired, number } = row?;
+        let ScanRow { name, session, expired, number, instance } = row?;
         let session = session.as_deref().map(session_id).transpose()?;
         match (name, session, expired) {
             (Some(name), session, expired) => {
@@ -226,7 +238,7 @@ pub(crate) fn scan(rows: impl IntoIterator<Item = Result<ScanRow, StoreError>>) 
                     scan.vacancies.push(Vacancy { name, holder });
                 }
             }
-            (None, Some(id), _) => scan.expired.push(id),
+            (None, Some(id), _) => scan.expired.push((id, instance.unwrap_or_default())),
             (None, None, None) => scan.next_expiry = number.map(left),
             (None, None, Some(_)) => scan.rows = number.unwrap_or_default().unsigned_abs(),
         }

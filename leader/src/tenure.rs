@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::clock::{Clock, Moment};
-use crate::event::{Event, EventKind, Reporter};
+use crate::event::{Event, EventKind, Reporter, log};
 use crate::keeper::Command;
 use crate::name::{Namespace, WorkName};
 use crate::protocol::{Ending, SessionId, Term};
@@ -112,8 +112,8 @@ impl Trust {
         self.timings.grace
     }
 
-    pub(crate) fn lease(&self) -> Duration {
-        self.timings.lease
+    pub(crate) fn fence_idle(&self) -> Duration {
+        self.timings.fence_idle()
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -127,6 +127,7 @@ pub(crate) struct Founding {
     pub(crate) term: Term,
     pub(crate) session: SessionId,
     pub(crate) namespace: Namespace,
+    pub(crate) trace_id: Arc<str>,
     pub(crate) trust: Arc<Trust>,
     pub(crate) keeper: mpsc::UnboundedSender<Command>,
     pub(crate) reporter: Arc<Reporter>,
@@ -134,14 +135,14 @@ pub(crate) struct Founding {
 
 impl Tenure {
     pub(crate) fn new(founding: Founding) -> Self {
-        let Founding { name, term, session, namespace, trust, keeper, reporter } = founding;
+        let Founding { name, term, session, namespace, trace_id, trust, keeper, reporter } = founding;
         let token = CancellationToken::new();
         Self(Arc::new(Shared {
             name,
             term,
             session,
             namespace,
-            trace_id: format!("{:032x}", crate::random::bits()).into(),
+            trace_id,
             trust,
             ending: OnceLock::new(),
             lost: OnceLock::new(),
@@ -320,11 +321,13 @@ impl Tenure {
     pub(crate) fn tell_loss(&self) {
         // Once the work is gone a loss is no news any more.
         if self.is_lost() && self.0.end_told.get() != Some(&EndTold::SteppedDown) {
-            self.0.loss_told.call_once_force(|_| {
-                tracing::warn!(
-                    name = self.name(), term = %self.term(), trace_id = self.trace_id(),
-                    "lease lost, the work is told to end"
-                );
+            self.0.loss_told.call_once(|| {
+                log(|| {
+                    tracing::warn!(
+                        name = self.name(), term = %self.term(), trace_id = self.trace_id(),
+                        "lease lost, the work is told to end"
+                    );
+                });
                 let before = self.ending().filter(|ending| *ending != Ending::LeaseLost);
                 self.0.reporter.report(&Event {
                     reason: before.map(|_| "while winding down".to_owned()),

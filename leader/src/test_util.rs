@@ -19,6 +19,7 @@ use crate::protocol::Term;
 use crate::store::Scope;
 use crate::tenure::{Founding, Tenure, Trust};
 use crate::timings::Timings;
+use crate::trace::Trace;
 
 /// A tenure that no database knows of, to call a work as the ordinary function it is.
 ///
@@ -51,14 +52,18 @@ pub fn tenure(name: &str) -> (Tenure, TestTenure) {
         Timings { lease: Duration::from_hours(10), deadline: Duration::from_hours(9), ..Timings::default() };
     let clock = Clock::machine();
     let trust = Trust::new(clock.now(), clock, timings);
+    let name = WorkName::new(name).expect("the name of a test tenure follows the rules of names");
+    let term = Term::new(1);
+    let namespace = Namespace::new("test").expect("a namespace");
     let tenure = Tenure::new(Founding {
-        name: WorkName::new(name).expect("the name of a test tenure follows the rules of names"),
-        term: Term::new(1),
+        trace_id: Trace::begin(&name, term).id,
+        name,
+        term,
         session: SessionId::new(1),
-        namespace: Namespace::new("test").expect("a namespace"),
+        namespace: namespace.clone(),
         trust: Arc::new(trust),
         keeper,
-        reporter: Arc::new(Reporter::new("test".into(), None)),
+        reporter: Arc::new(Reporter::new("test".into(), namespace, None)),
     });
     let test = TestTenure { tenure: tenure.clone() };
     (tenure, test)
@@ -91,7 +96,7 @@ pub fn store(
     let namespace = Namespace::new(namespace)
         .map_err(|why| Error::Config(format!("the namespace {namespace:?} {why}")))?;
     database.into().resolve("the test needs")?.open(Scope {
-        namespace,
+        namespace: namespace.clone(),
         instance: instance.to_owned(),
         lease,
         attempt: Duration::from_secs(5),

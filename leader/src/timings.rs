@@ -102,6 +102,15 @@ impl Timings {
         self.attempt.unwrap_or(self.deadline / 2)
     }
 
+    /// After which a server ends a fenced transaction that sits idle (I8): never longer than the lease.
+    pub(crate) fn fence_idle(&self) -> Duration {
+        const LONGEST: Duration = Duration::from_secs(10);
+        /// The databases count in seconds.
+        const SHORTEST: Duration = Duration::from_secs(1);
+
+        LONGEST.min(self.lease).max(SHORTEST)
+    }
+
     /// The part added by chance to `campaign`, so that replicas do not fall in step.
     pub(crate) fn campaign_jitter(&self) -> Duration {
         self.campaign / 5

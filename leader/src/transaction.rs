@@ -7,7 +7,7 @@
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
-mod postgres;
+pub(crate) mod postgres;
 mod sealed;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -406,8 +406,8 @@ impl Tenure {
     /// Call it before any savepoint: rolling a savepoint back releases the locks taken since, this one too. Commit is
     /// yours as well: [`check`](Self::check) just before it, so that a tenure that is over is not heard of from the
     /// database first. Roll back if a statement failed: `COMMIT` would be a rollback without an error on PostgreSQL, and
-    /// after a deadlock on MySQL and MariaDB nothing is fenced or in a transaction any more. On SQLite it takes the write lock, and so a tenure that is over and not heard of yet is refused with
-    /// [`TransactionError::Unknown`]: nobody can ask beside that lock. On MySQL and MariaDB it leaves the
+    /// after a deadlock on MySQL and MariaDB nothing is fenced or in a transaction any more. On SQLite it takes the write
+    /// lock. On MySQL and MariaDB it leaves the
     /// bound on idle transactions on the connection, as nothing tells it of the transaction's end.
     ///
     /// ```
@@ -447,7 +447,11 @@ impl Tenure {
         match held.await {
             Ok(true) => Ok(()),
             Ok(false) if DB::HOLDS_UP_THE_KEEPER => {
-                // The transaction holds the file: the keeper gets an answer after its end only.
+                // The transaction holds the file: the keeper gets an answer after its end only. A larger term is one.
+                if DB::last_term(connection, &key).await?.is_some_and(|last| last > key.term) {
+                    self.lose(self.0.trust.now());
+                    return Err(Ending::LeaseLost.into());
+                }
                 let asked = tokio::time::timeout(BRIEFLY, self.stranger());
                 Err(asked.await.unwrap_or(TransactionError::Unknown))
             }
@@ -483,9 +487,6 @@ impl Tenure {
     }
 
     fn key(&self, own: bool) -> Key<'_> {
-        /// I8. Never longer than the lease.
-        const IDLE: Duration = Duration::from_secs(10);
-
         Key {
             namespace: self.0.namespace.as_str(),
             name: self.name(),
@@ -493,7 +494,7 @@ impl Tenure {
             term: self.term().get(),
             trace_id: self.trace_id(),
             own,
-            idle: IDLE.min(self.0.trust.lease()).max(Duration::from_secs(1)),
+            idle: self.0.trust.fence_idle(),
         }
     }
 }

@@ -12,8 +12,13 @@ use crate::state::{Need, States};
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Every work of the program that was registered with the attribute, in the order the linker chose.
+///
+/// The linker gathers elements by the slice's name alone, in whatever crate they are. So it carries the crate and the
+/// version: an incompatible version of `leader` in the same program, whose elements have another layout, has a slice of
+/// its own, and so has an application that calls one `WORKS`.
 #[linkme::distributed_slice]
-pub static WORKS: [Registration];
+pub static LEADER_WORKS_0_1: [Registration];
+pub use LEADER_WORKS_0_1 as WORKS;
 
 /// One registered work.
 #[derive(Clone, Copy)]
@@ -124,5 +129,18 @@ pub trait FromTenure {
 impl FromTenure for Tenure {
     fn from_tenure(tenure: Tenure) -> Self {
         tenure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_slice_carries_the_version() {
+        let (major, minor) = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+        let version = if major == "0" { format!("0_{minor}") } else { major.to_owned() };
+        assert!(
+            include_str!("work.rs").contains(&format!("pub static LEADER_WORKS_{version}: ")),
+            "rename the slice: this version is not compatible with the last"
+        );
     }
 }

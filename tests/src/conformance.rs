@@ -17,9 +17,12 @@ use tokio::time::sleep;
 
 /// Makes stores of one empty database.
 pub trait Bench: Sync {
-    /// A store of one more replica.
+    /// A store of one more replica, each of which calls itself [`INSTANCE`].
     fn store(&self, namespace: &str, lease: Duration) -> AnyStore;
 }
+
+/// What every replica of the suite calls itself.
+pub const INSTANCE: &str = "conformance";
 
 /// A lease that outlives every case.
 const LONG: Duration = Duration::from_mins(10);
@@ -97,6 +100,7 @@ async fn until<T>(
 
 /// Waits until a session has expired.
 async fn expired(store: &mut AnyStore, me: SessionId, of: SessionId) {
+    let of = (of, INSTANCE.to_owned());
     until(store, me, "the session expires", |scan| scan.expired.contains(&of).then_some(())).await;
 }
 
@@ -138,7 +142,8 @@ pub async fn many_replicas_prepare_at_once(bench: &dyn Bench) {
     assert_eq!(scan.rows, 20);
 }
 
-async fn settle<T>(mut operation: impl AsyncFnMut() -> Result<T, leader::test_util::StoreError>) -> T {
+/// Tries again what fails in passing, as a keeper does.
+pub async fn settle<T>(mut operation: impl AsyncFnMut() -> Result<T, leader::test_util::StoreError>) -> T {
     for _ in 0..1_000 {
         match operation().await {
             Ok(done) => return done,

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use leader::test_util::{AnyStore, Clock, Memory, store};
-use leader_tests::conformance::{self, Bench};
+use leader_tests::conformance::{self, Bench, INSTANCE};
 use leader_tests::harness::{Kind, TestDatabase};
 
 struct Real(TestDatabase);
 
 impl Bench for Real {
     fn store(&self, namespace: &str, lease: Duration) -> AnyStore {
-        store(&self.0.url, namespace, "conformance", lease).expect("a good URL")
+        store(&self.0.url, namespace, INSTANCE, lease).expect("a good URL")
     }
 }
 
@@ -18,7 +18,7 @@ struct Simulated(Memory);
 
 impl Bench for Simulated {
     fn store(&self, namespace: &str, lease: Duration) -> AnyStore {
-        store(&self.0, namespace, "conformance", lease).expect("a database")
+        store(&self.0, namespace, INSTANCE, lease).expect("a database")
     }
 }
 

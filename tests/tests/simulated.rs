@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::FutureExt;
 use leader::test_util::{Clock, Delivery, Memory, Operation};
-use leader::{Elector, Ended, Ending, Event, EventKind, Running, Tenure, Timings};
+use leader::{Elector, Ended, Ending, Event, EventKind, Running, Tenure, Timings, TransactionError};
+use sqlx::sqlite::SqlitePoolOptions;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -161,26 +163,103 @@ async fn a_release_that_was_lost_is_sent_again() {
     }
 }
 
+/// A replica under a clock that jumps, as after a lid that was closed.
+struct Lid {
+    jumped: Arc<AtomicU64>,
+    replica: Replica,
+    tenure: Tenure,
+}
+
+impl Lid {
+    async fn open() -> Self {
+        let jumped = Arc::new(AtomicU64::new(0));
+        let tokio_clock = Clock::tokio();
+        let clock = Clock::injected({
+            let jumped = Arc::clone(&jumped);
+            move || tokio_clock.now() + Duration::from_secs(jumped.load(Ordering::Relaxed))
+        });
+        let mut replica = Replica::start(&Memory::new(clock), 1).await;
+        let tenure = replica.tenure().await;
+        tenure.check().expect("it leads");
+        Self { jumped, replica, tenure }
+    }
+
+    fn closed_for(&self, seconds: u64) {
+        self.jumped.fetch_add(seconds, Ordering::Relaxed);
+    }
+}
+
 /// Whoever asks hears it, before anybody had the time to say it.
 #[tokio::test(start_paused = true)]
 async fn who_wakes_up_late_is_refused_at_once() {
-    let jump = Arc::new(AtomicU64::new(0));
-    let tokio_clock = Clock::tokio();
-    let clock = Clock::injected({
-        let jump = Arc::clone(&jump);
-        move || tokio_clock.now() + Duration::from_millis(jump.load(Ordering::Relaxed))
-    });
-    let memory = Memory::new(clock);
-    let mut replica = Replica::start(&memory, 1).await;
-    let tenure = replica.tenure().await;
-    tenure.check().expect("it leads");
-    // A lid that was closed for 12 s: past the deadline, and the keeper had no turn yet.
-    jump.store(12_000, Ordering::Relaxed);
-    let ended: Ended = tenure.check().expect_err("it does not know whether it leads");
+    let mut lid = Lid::open().await;
+    // Past the deadline, and the keeper had no turn yet.
+    lid.closed_for(12);
+    let ended: Ended = lid.tenure.check().expect_err("it does not know whether it leads");
     assert_eq!(ended.ending(), Ending::LeaseLost);
-    assert_eq!(replica.count(EventKind::Lost), 1);
-    let again = timeout(Duration::from_secs(30), replica.tenure()).await.expect("elected again");
-    assert!(again.term() > tenure.term());
+    assert_eq!(lid.replica.count(EventKind::Lost), 1);
+    let again = timeout(Duration::from_secs(30), lid.replica.tenure()).await.expect("elected again");
+    assert!(again.term() > lid.tenure.term());
+}
+
+/// The same for transactions, on a real pool and in real time.
+#[tokio::test]
+async fn who_wakes_up_late_begins_and_commits_nothing() {
+    let pool =
+        SqlitePoolOptions::new().max_connections(1).connect_lazy("sqlite::memory:").expect("a good URL");
+    let lid = Lid::open().await;
+    lid.closed_for(12);
+    assert_refused(lid.tenure.begin(&pool));
+
+    let lid = Lid::open().await;
+    lid.closed_for(12);
+    assert_refused(lid.tenure.begin_elsewhere(&pool));
+
+    let lid = Lid::open().await;
+    lid.closed_for(12);
+    assert_refused(lid.tenure.transaction(&pool, async |_| Ok::<_, TransactionError>(())));
+
+    let lid = Lid::open().await;
+    let mut own = pool.begin().await.expect("a transaction");
+    lid.closed_for(12);
+    assert_refused(lid.tenure.fence(&mut own));
+    drop(own);
+
+    let lid = Lid::open().await;
+    let open = lid.tenure.begin_elsewhere(&pool).await.expect("it leads");
+    lid.closed_for(12);
+    assert_refused(open.commit());
+}
+
+/// Refused at once: nobody else on this thread has a turn meanwhile.
+#[track_caller]
+fn assert_refused<T>(asked: impl Future<Output = Result<T, TransactionError>>) {
+    let answer = asked.now_or_never().expect("an answer that waits for nobody");
+    let refused = answer.err().expect("a refusal");
+    assert!(
+        matches!(&refused, TransactionError::Ended(ended) if ended.ending() == Ending::LeaseLost),
+        "{refused:?}"
+    );
+}
+
+/// Nobody asks.
+#[tokio::test(start_paused = true)]
+async fn who_wakes_up_late_is_told_within_a_tick() {
+    let lid = Lid::open().await;
+    lid.closed_for(12);
+    let ending = timeout(Duration::from_millis(300), lid.tenure.ended()).await.expect("told");
+    assert_eq!(ending, Ending::LeaseLost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wakes_up_in_time_leads_on() {
+    let lid = Lid::open().await;
+    for _ in 0..10 {
+        lid.closed_for(7);
+        lid.tenure.check().expect("the deadline has not passed");
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(lid.replica.count(EventKind::Lost), 0);
 }
 
 /// Promise 5, in statements.

@@ -1,4 +1,3 @@
-// errors: 2
 use leader::Tenure;
 
 struct App;
@@ -7,6 +6,9 @@ impl App {
     #[leader::work("job")]
     async fn job(_tenure: Tenure) {}
 }
+
+// Not this one, in silence.
+pub async fn job(_tenure: Tenure) {}
 
 fn main() {
     let _ = App;

@@ -1,4 +1,3 @@
-// errors: 2
 use leader::Tenure;
 
 #[leader::work("job", crate = missing)]

@@ -1,7 +1,7 @@
-// errors: 6
+// errors: 5
 use leader::Tenure;
 
 #[leader::work("job")]
-async unsafe extern "C" fn job(_tenure: Tenure, _more: ...) {}
+async fn job(_tenure: Tenure, _more: ...) {}
 
 fn main() {}

@@ -22,6 +22,8 @@ async fn arguments(
     _tenure: Tenure,
     #[cfg(any())] _off: State<Missing>,
     #[cfg(all())] _on: State<u8>,
+    #[cfg_attr(all(), cfg(any()))] _hidden_off: State<Missing>,
+    #[cfg_attr(any(), cfg(any()))] _hidden_on: State<u16>,
 ) {
 }
 
@@ -32,7 +34,7 @@ fn main() {
     assert_eq!(
         registered(),
         [
-            ("arguments", OnEnd::Return, 1),
+            ("arguments", OnEnd::Return, 2),
             ("by_cfg_attr", OnEnd::Return, 0),
             ("on", OnEnd::Return, 0)
         ]

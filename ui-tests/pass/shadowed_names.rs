@@ -6,7 +6,11 @@ mod alloc {}
 mod linkme {}
 mod __private {}
 struct Result;
+struct Ok;
+struct Err;
 struct Option;
+struct Some;
+struct None;
 struct Box;
 struct String;
 struct Vec;
@@ -21,6 +25,7 @@ struct Tenure;
 struct States;
 struct OnEnd;
 struct Inferred;
+struct Shared;
 trait Future {}
 trait From {}
 trait Into {}
@@ -35,6 +40,11 @@ fn state() {}
 fn need() {}
 fn drop() {}
 
+macro_rules! registration {
+    () => {
+        compile_error!()
+    };
+}
 macro_rules! file {
     () => {
         compile_error!()
@@ -77,15 +87,18 @@ mod functions {
     #[::leader::work("states")]
     async fn __states(_: ::leader::Tenure, _: ::leader::State<u8>) {}
 
+    #[::leader::work("item")]
+    async fn __registration(_: ::leader::Tenure, _: ::leader::State<u8>) {}
+
     #[::leader::work("slot")]
     async fn __slot_0(_: ::leader::Tenure, _: ::leader::State<u8>) {}
 }
 
 fn main() {
     let registered = ::leader_ui_tests::registered();
-    assert_eq!(registered.len(), 6);
+    assert_eq!(registered.len(), 7);
     assert_eq!(
-        registered[2],
+        registered[3],
         ("shadowed", ::leader::__private::OnEnd::Return, 1)
     );
 }

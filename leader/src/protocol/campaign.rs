@@ -1,11 +1,13 @@
 //! Events in, actions out: which statement a replica sends next, and which tenures begin and end.
 
 mod answers;
+mod fenced;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::Discriminant;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -14,6 +16,9 @@ use crate::protocol::Ending;
 use crate::protocol::messages::{Attempt, Effect, Loss, Next, Request, Standing};
 use crate::protocol::{Digest, Hold, Session, SessionId, Term};
 use crate::timings::Timings;
+
+pub(crate) use fenced::Fenced;
+use fenced::Refused;
 
 /// How soon a standby looks again at a name that it could not have although nobody alive holds it: another standby was
 /// faster, or a fenced transaction of a process that is gone or frozen still locks its row (I3, I8).
@@ -41,6 +46,11 @@ pub(crate) struct Campaign {
     /// How many names had a row at the last look.
     rows: Option<u64>,
     plan: Plan,
+    /// The names of the last claim that were somebody's, and whose.
+    claimed_from: Vec<(WorkName, SessionId)>,
+    refused: BTreeMap<WorkName, Refused>,
+    /// The replicas of sessions that have expired.
+    former: BTreeMap<SessionId, Arc<str>>,
     /// The start of the last scan.
     scanned: Moment,
     scan_due: Moment,
@@ -106,6 +116,9 @@ impl Campaign {
             tables: Tables::Filled,
             rows: None,
             plan: Plan::default(),
+            claimed_from: Vec::new(),
+            refused: BTreeMap::new(),
+            former: BTreeMap::new(),
             scanned: start,
             scan_due: start,
             open_due: start,
@@ -182,6 +195,7 @@ impl Campaign {
         }
         self.shutdown = Some(Shutdown { close_by: None });
         self.plan = Plan::default();
+        self.forget_refused();
         let names: Vec<WorkName> = self.names.keys().cloned().collect();
         for name in names {
             self.tell(&name, Ending::ShuttingDown);
@@ -256,6 +270,7 @@ impl Campaign {
         self.lost.push(session.id);
         self.orphans.clear();
         self.plan = Plan::default();
+        self.forget_refused();
         self.reconcile = false;
         self.unconfirmed = None;
         self.open_due = now;
@@ -302,6 +317,9 @@ impl Campaign {
         }
         if let Some(claim) = self.planned_claim(id) {
             return Some(claim);
+        }
+        if let Some(end) = self.end_fenced(now) {
+            return Some(end);
         }
         (self.scan_at()? <= now).then_some(Request::Scan { id })
     }
@@ -371,14 +389,16 @@ impl Campaign {
 
     fn planned_claim(&mut self, id: SessionId) -> Option<Request> {
         let plan = std::mem::take(&mut self.plan);
-        let names: Vec<WorkName> = plan
+        let wanted: Vec<(WorkName, Option<SessionId>)> = plan
             .claim
             .into_iter()
             .filter(|(_, holder)| holder.is_none_or(|holder| plan.gone.contains(&holder)))
-            .map(|(name, _)| name)
             // A work that runs here by now is not campaigned for a second time.
-            .filter(|name| matches!(self.names.get(name), Some(Standing::Standby { .. })))
+            .filter(|(name, _)| matches!(self.names.get(name), Some(Standing::Standby { .. })))
             .collect();
+        self.claimed_from =
+            wanted.iter().filter_map(|(name, holder)| Some((name.clone(), (*holder)?))).collect();
+        let names: Vec<WorkName> = wanted.into_iter().map(|(name, _)| name).collect();
         (!names.is_empty()).then(|| Request::Claim { id, names, gone: plan.gone.into_iter().collect() })
     }
 

@@ -1,10 +1,12 @@
 //! What goes in and out of a [`Campaign`](super::Campaign).
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::clock::Moment;
 use crate::name::WorkName;
 use crate::protocol::Ending;
+use crate::protocol::campaign::Fenced;
 use crate::protocol::{Digest, Hold, Scan, SessionId, Term};
 
 /// Where a replica stands with one name.
@@ -54,9 +56,33 @@ pub(crate) enum Request {
         id: SessionId,
         holds: Vec<Hold>,
     },
+    /// End the transactions that keep these names from being claimed.
+    EndFenced {
+        fenced: Vec<(WorkName, SessionId)>,
+    },
     Close {
         id: SessionId,
     },
+}
+
+#[cfg(feature = "metrics")]
+impl Request {
+    /// The word for it in docs/design.md.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Prepare => "prepare",
+            Self::Ensure { .. } => "ensure",
+            Self::Open { .. } => "open",
+            Self::Renew { .. } => "renew",
+            Self::Held { .. } => "held",
+            Self::Scan { .. } => "scan",
+            Self::Reap { .. } => "reap",
+            Self::Claim { .. } => "claim",
+            Self::Release { .. } => "release",
+            Self::EndFenced { .. } => "end fenced",
+            Self::Close { .. } => "close",
+        }
+    }
 }
 
 /// A statement on the wire.
@@ -81,6 +107,9 @@ pub(crate) enum Reply {
     /// To a release: those that could not be given back yet.
     Released {
         kept: Vec<Hold>,
+    },
+    FencedEnded {
+        transactions: u64,
     },
 }
 
@@ -142,6 +171,20 @@ pub(crate) enum Effect {
     /// Another replica's session was found dead.
     Reaped {
         session: SessionId,
+        instance: Option<Arc<str>>,
+    },
+    /// A name has no holder any more, and a transaction of its last one keeps it from being claimed.
+    Fenced {
+        name: WorkName,
+        fenced: Fenced,
+    },
+    /// That is over.
+    NotFenced {
+        name: WorkName,
+    },
+    /// Transactions that did so were ended.
+    FencedEnded {
+        transactions: u64,
     },
     /// The shutdown could not tell the database; the names move when the session expires.
     NotClosed,

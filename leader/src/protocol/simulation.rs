@@ -118,6 +118,7 @@ impl Database {
                 }
                 Reply::Released { kept: Vec::new() }
             }
+            Request::EndFenced { .. } => Reply::FencedEnded { transactions: 0 },
             Request::Close { id } => {
                 self.sessions.remove(id);
                 Reply::Done
@@ -138,7 +139,12 @@ impl Database {
         let next = self.sessions.iter().filter(|(other, expires)| **other != id && **expires > now);
         Scan {
             vacancies: vacancies.collect(),
-            expired: self.sessions.iter().filter(|(_, e)| **e <= now).map(|(id, _)| *id).collect(),
+            expired: self
+                .sessions
+                .iter()
+                .filter(|(_, e)| **e <= now)
+                .map(|(id, _)| (*id, id.to_string()))
+                .collect(),
             next_expiry: next.map(|(_, expires)| ms(expires - now)).min(),
             rows: self.names.len() as u64,
         }

@@ -105,6 +105,10 @@ impl Store for AnyStore {
         each!(self, store => store.release(id, holds).await)
     }
 
+    async fn end_fenced(&mut self, fenced: &[(WorkName, SessionId)]) -> Result<u64, StoreError> {
+        each!(self, store => store.end_fenced(fenced).await)
+    }
+
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
         each!(self, store => store.close(id).await)
     }

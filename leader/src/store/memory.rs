@@ -288,7 +288,8 @@ impl Store for MemoryStore {
             }
             let sessions =
                 || tables.sessions.iter().filter(|(_, row)| row.namespace == self.scope.namespace.as_str());
-            scan.expired = sessions().filter(|(_, row)| row.expires <= now).map(|(id, _)| *id).collect();
+            let expired = sessions().filter(|(_, row)| row.expires <= now);
+            scan.expired = expired.map(|(id, row)| (*id, row.instance.clone())).collect();
             scan.next_expiry = sessions()
                 .filter(|(other, row)| **other != id && row.expires > now)
                 .map(|(_, row)| row.expires.since(now))

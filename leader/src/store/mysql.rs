@@ -174,12 +174,12 @@ impl Store for MySql {
     async fn scan(&mut self, id: SessionId) -> Result<Scan, StoreError> {
         let answer = self
             .run(&format!(
-                "SELECT n.name, n.session_id, s.id IS NOT NULL, NULL FROM leader_names n LEFT JOIN leader_sessions s ON s.id = n.session_id \
+                "SELECT n.name, n.session_id, s.id IS NOT NULL, NULL, NULL FROM leader_names n LEFT JOIN leader_sessions s ON s.id = n.session_id \
                  WHERE n.namespace = {namespace} AND (s.id IS NULL OR s.expires_at_ms <= {NOW}) \
-                 UNION ALL SELECT NULL, s.id, 1, NULL FROM leader_sessions s WHERE s.namespace = {namespace} AND s.expires_at_ms <= {NOW} \
-                 UNION ALL SELECT NULL, NULL, NULL, min(s.expires_at_ms) - {NOW} FROM leader_sessions s \
+                 UNION ALL SELECT NULL, s.id, 1, NULL, s.instance FROM leader_sessions s WHERE s.namespace = {namespace} AND s.expires_at_ms <= {NOW} \
+                 UNION ALL SELECT NULL, NULL, NULL, min(s.expires_at_ms) - {NOW}, NULL FROM leader_sessions s \
                  WHERE s.namespace = {namespace} AND s.expires_at_ms > {NOW} AND s.id <> '{id}' \
-                 UNION ALL SELECT NULL, NULL, 0, count(*) FROM leader_names n WHERE n.namespace = {namespace}",
+                 UNION ALL SELECT NULL, NULL, 0, count(*), NULL FROM leader_names n WHERE n.namespace = {namespace}",
                 namespace = self.namespace(),
             ))
             .await?;
@@ -189,6 +189,7 @@ impl Store for MySql {
                 session: get(row, 1)?,
                 expired: get::<Option<i64>>(row, 2)?.map(|expired| expired != 0),
                 number: get(row, 3)?,
+                instance: get(row, 4)?,
             })
         }))
     }

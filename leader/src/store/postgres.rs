@@ -177,12 +177,12 @@ impl Store for Postgres {
         // One statement, one snapshot: a session that it does not see although a name points to it is gone for ever.
         let statement = format!(
             "WITH t AS MATERIALIZED (SELECT {NOW} AS now), \
-             s AS MATERIALIZED (SELECT id, expires_at_ms - t.now AS left_ms FROM leader_sessions, t WHERE namespace = {namespace}) \
-             SELECT n.name, n.session_id, s.id IS NOT NULL AS expired, NULL::bigint AS number FROM leader_names n LEFT JOIN s ON s.id = n.session_id \
+             s AS MATERIALIZED (SELECT id, instance, expires_at_ms - t.now AS left_ms FROM leader_sessions, t WHERE namespace = {namespace}) \
+             SELECT n.name, n.session_id, s.id IS NOT NULL AS expired, NULL::bigint AS number, NULL::text AS instance FROM leader_names n LEFT JOIN s ON s.id = n.session_id \
              WHERE n.namespace = {namespace} AND (s.id IS NULL OR s.left_ms <= 0) \
-             UNION ALL SELECT NULL, s.id, true, NULL FROM s WHERE s.left_ms <= 0 \
-             UNION ALL SELECT NULL, NULL, NULL, (SELECT min(left_ms) FROM s WHERE left_ms > 0 AND id <> '{id}') \
-             UNION ALL SELECT NULL, NULL, false, (SELECT count(*) FROM leader_names WHERE namespace = {namespace})",
+             UNION ALL SELECT NULL, s.id, true, NULL, s.instance FROM s WHERE s.left_ms <= 0 \
+             UNION ALL SELECT NULL, NULL, NULL, (SELECT min(left_ms) FROM s WHERE left_ms > 0 AND id <> '{id}'), NULL \
+             UNION ALL SELECT NULL, NULL, false, (SELECT count(*) FROM leader_names WHERE namespace = {namespace}), NULL",
             namespace = self.namespace(),
         );
         let rows = &self.run(&statement).await?;
@@ -192,6 +192,7 @@ impl Store for Postgres {
                 session: get(row, 1)?,
                 expired: get(row, 2)?,
                 number: get(row, 3)?,
+                instance: get(row, 4)?,
             })
         }))
     }
@@ -251,6 +252,31 @@ impl Store for Postgres {
         let rows = self.run(&statement).await?;
         // The announcement answers with a row of one column.
         holds(rows.iter().filter(|row| row.len() == 2)).map(|kept| super::asked(kept, held))
+    }
+
+    async fn end_fenced(&mut self, fenced: &[(WorkName, SessionId)]) -> Result<u64, StoreError> {
+        // By what the fence wrote into `application_name`, which is not the whole name: with a living tenure of the same
+        // term about, whose could be the same, nothing is ended. Roles may end what belongs to them.
+        let fenced: Vec<String> = fenced
+            .iter()
+            .map(|(name, session)| {
+                let label = crate::transaction::postgres::label(name.as_str());
+                format!("({}, '{session}', '{label}')", text(name.as_str()))
+            })
+            .collect();
+        let statement = format!(
+            "WITH ended AS MATERIALIZED (SELECT pg_terminate_backend(a.pid) AS done FROM (VALUES {fenced}) AS f (name, session, label) \
+               JOIN leader_names n ON n.namespace = {namespace} AND n.name = f.name AND n.session_id = f.session \
+               JOIN pg_stat_activity a ON a.datname = current_database() AND a.application_name = left('leader:' || n.term || ':' || f.label, 63) \
+               WHERE pg_has_role(a.usesysid, 'USAGE') \
+               AND NOT EXISTS (SELECT 1 FROM leader_names o JOIN leader_sessions s ON s.id = o.session_id WHERE o.term = n.term OR s.id = f.session)) \
+             SELECT count(*) FROM ended WHERE done",
+            fenced = fenced.join(", "),
+            namespace = self.namespace(),
+        );
+        let rows = self.run(&statement).await?;
+        let count: i64 = rows.first().map_or(Ok(0), |row| get(row, 0))?;
+        Ok(count.unsigned_abs())
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
@@ -339,6 +365,7 @@ async fn hear(
 /// A connection that listens, unless it would never deliver.
 async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgListener>, sqlx::Error> {
     const TEST: Duration = Duration::from_secs(1);
+    const LOOKS: u32 = 10;
 
     let pool = PgPoolOptions::new().max_connections(2).connect_with(options.clone()).await?;
     let mut listener = PgListener::connect_with(&pool).await?;
@@ -347,9 +374,15 @@ async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgLi
     let mut other = pool.acquire().await?;
     // Behind a pooler in transaction mode LISTEN is answered and never delivers. Worse, it stays on a connection of the
     // server that serves others next, and who did not listen is confused by what it hears. Two clients that are served by
-    // one backend give such a pooler away before anything was said.
-    if backend(&mut listener).await? == backend(&mut *other).await? {
-        return Ok(None);
+    // one backend, or one that is served by two, give such a pooler away before anything was said. While it serves others
+    // as well, one look may find nothing.
+    let mut served = None;
+    for _ in 0..LOOKS {
+        let now = (backend(&mut listener).await?, backend(&mut *other).await?);
+        if now.0 == now.1 || served.is_some_and(|before| before != now) {
+            return Ok(None);
+        }
+        served = Some(now);
     }
     // It is idle for long, and on purpose. (The setting came with PostgreSQL 14.)
     let patience = "SELECT set_config('idle_session_timeout', '0', false) \

@@ -3,8 +3,10 @@
 //! SQLite has one writer at a time. Its own busy handler starves a renewal beside anybody who writes back to back, so
 //! the keeper tries again every millisecond, and a [`Turnstile`] lets it in between two fenced transactions.
 
-use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+mod held_up;
+mod turnstile;
+
+use std::path::Path;
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
@@ -16,6 +18,9 @@ use super::{
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hold, Scan, SessionId};
 use crate::tables::SQLITE as TABLES;
+use held_up::HeldUp;
+
+pub(crate) use turnstile::Turnstile;
 
 /// Taken after the write lock was obtained: a renewal that waited out its own lease finds it expired.
 macro_rules! now {
@@ -48,11 +53,11 @@ const SCAN: &str = concat!(
     "WITH t AS MATERIALIZED (SELECT ",
     now!(),
     " AS now) ",
-    "SELECT n.name, n.session_id, s.id IS NOT NULL, NULL FROM leader_names n CROSS JOIN t LEFT JOIN leader_sessions s ON s.id = n.session_id ",
+    "SELECT n.name, n.session_id, s.id IS NOT NULL, NULL, NULL FROM leader_names n CROSS JOIN t LEFT JOIN leader_sessions s ON s.id = n.session_id ",
     "WHERE n.namespace = ?1 AND (s.id IS NULL OR s.expires_at_ms <= t.now) ",
-    "UNION ALL SELECT NULL, s.id, 1, NULL FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms <= t.now ",
-    "UNION ALL SELECT NULL, NULL, NULL, min(s.expires_at_ms - t.now) FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms > t.now AND s.id <> ?2 ",
-    "UNION ALL SELECT NULL, NULL, 0, count(*) FROM leader_names WHERE namespace = ?1"
+    "UNION ALL SELECT NULL, s.id, 1, NULL, s.instance FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms <= t.now ",
+    "UNION ALL SELECT NULL, NULL, NULL, min(s.expires_at_ms - t.now), NULL FROM leader_sessions s, t WHERE s.namespace = ?1 AND s.expires_at_ms > t.now AND s.id <> ?2 ",
+    "UNION ALL SELECT NULL, NULL, 0, count(*), NULL FROM leader_names WHERE namespace = ?1"
 );
 const REAP: &str = concat!(
     "DELETE FROM leader_sessions WHERE id IN (SELECT value FROM json_each(?1)) AND expires_at_ms <= ",
@@ -86,6 +91,7 @@ pub(crate) struct Sqlite {
     scope: Scope,
     connection: Option<SqliteConnection>,
     turnstile: Turnstile,
+    held_up: HeldUp,
     /// The file's version at the last look.
     version: Option<i64>,
 }
@@ -93,6 +99,7 @@ pub(crate) struct Sqlite {
 impl Sqlite {
     pub(crate) fn new(options: SqliteConnectOptions, scope: Scope) -> Self {
         let turnstile = Turnstile::beside(options.get_filename());
+        let held_up = HeldUp::new(options.get_filename(), scope.attempt / 2);
         Self {
             options: options
                 .disable_statement_logging()
@@ -104,6 +111,7 @@ impl Sqlite {
             scope,
             connection: None,
             turnstile,
+            held_up,
             version: None,
         }
     }
@@ -135,9 +143,13 @@ impl Sqlite {
                     if held.is_none() {
                         held = self.turnstile.close();
                     }
+                    self.held_up.goes_on();
                     tokio::time::sleep(AGAIN).await;
                 }
-                done => return done,
+                done => {
+                    self.held_up.ends();
+                    return done;
+                }
             }
         }
     }
@@ -248,6 +260,7 @@ impl Store for Sqlite {
                 session: get(row, 1)?,
                 expired: get::<Option<i64>>(row, 2)?.map(|expired| expired != 0),
                 number: get(row, 3)?,
+                instance: get(row, 4)?,
             })
         }))
     }
@@ -300,43 +313,6 @@ impl Store for Sqlite {
                 return;
             }
         }
-    }
-}
-
-/// Lets the keeper's renewal in between the transactions of busy writers, its own process's and others': a lock on a
-/// file beside the database. Who begins a fenced transaction passes through; while a keeper waits for the write lock,
-/// the turnstile is closed. It is courtesy, not safety: nobody waits long, and a missing file is no error.
-#[derive(Clone, Debug)]
-pub(crate) struct Turnstile(PathBuf);
-
-impl Turnstile {
-    pub(crate) fn beside(database: &Path) -> Self {
-        let mut name = database.as_os_str().to_owned();
-        name.push("-leader");
-        Self(name.into())
-    }
-
-    /// Closes it until the file is dropped, if nobody else has.
-    fn close(&self) -> Option<File> {
-        let file = self.open()?;
-        file.try_lock().ok().map(|()| file)
-    }
-
-    /// Waits, but not for long, while it is closed.
-    pub(crate) async fn pass(&self) {
-        const LONGEST: u32 = 100;
-
-        let Some(file) = self.open() else { return };
-        for _ in 0..LONGEST {
-            match file.try_lock() {
-                Err(TryLockError::WouldBlock) => tokio::time::sleep(AGAIN).await,
-                Ok(()) | Err(TryLockError::Error(_)) => return,
-            }
-        }
-    }
-
-    fn open(&self) -> Option<File> {
-        File::options().create(true).append(true).open(&self.0).ok()
     }
 }
 

@@ -23,19 +23,23 @@ fn bound(key: &Key<'_>) -> String {
     format!(
         "SET @leader_fence = {term}{autocommit} \
          /*M!100600 , @leader_idle = @@SESSION.idle_transaction_timeout, @leader_write = @@SESSION.net_write_timeout, \
-         SESSION idle_transaction_timeout = IF(@@SESSION.idle_transaction_timeout BETWEEN 1 AND {idle}, @@SESSION.idle_transaction_timeout, {idle}), \
-         SESSION net_write_timeout = LEAST(@@SESSION.net_write_timeout, {idle}) */ \
+         @leader_read = @@SESSION.net_read_timeout, SESSION idle_transaction_timeout = IF(@@SESSION.idle_transaction_timeout BETWEEN 1 AND {idle}, @@SESSION.idle_transaction_timeout, {idle}), \
+         SESSION net_write_timeout = LEAST(@@SESSION.net_write_timeout, {idle}), \
+         SESSION net_read_timeout = LEAST(@@SESSION.net_read_timeout, {idle}) */ \
          /*!80000 , @leader_idle = @@SESSION.wait_timeout, @leader_write = @@SESSION.net_write_timeout, \
-         SESSION wait_timeout = LEAST(@@SESSION.wait_timeout, {idle}), \
-         SESSION net_write_timeout = LEAST(@@SESSION.net_write_timeout, {idle}) */",
+         @leader_read = @@SESSION.net_read_timeout, SESSION wait_timeout = LEAST(@@SESSION.wait_timeout, {idle}), \
+         SESSION net_write_timeout = LEAST(@@SESSION.net_write_timeout, {idle}), \
+         SESSION net_read_timeout = LEAST(@@SESSION.net_read_timeout, {idle}) */",
         term = key.term,
     )
 }
 
 /// Puts back what `bound` set, outside the transaction: switching `autocommit` on commits.
 const LEAVE: &str = "SET SESSION autocommit = @leader_autocommit \
-     /*M!100600 , SESSION idle_transaction_timeout = @leader_idle, SESSION net_write_timeout = @leader_write */ \
-     /*!80000 , SESSION wait_timeout = @leader_idle, SESSION net_write_timeout = @leader_write */";
+     /*M!100600 , SESSION idle_transaction_timeout = @leader_idle, SESSION net_write_timeout = @leader_write, \
+     SESSION net_read_timeout = @leader_read */ \
+     /*!80000 , SESSION wait_timeout = @leader_idle, SESSION net_write_timeout = @leader_write, \
+     SESSION net_read_timeout = @leader_read */";
 
 impl Dialect for MySql {
     fn statement(key: &Key<'_>) -> Option<SqlStr> {

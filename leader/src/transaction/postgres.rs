@@ -66,14 +66,19 @@ fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error().and_then(sqlx::error::DatabaseError::code)
 }
 
-/// What `pg_stat_activity` shows: at most 63 bytes, ASCII.
+/// What `pg_stat_activity` shows: at most 63 bytes, ASCII. By it a standby finds what its predecessor left open.
 fn tag(key: &Key<'_>) -> String {
     const LONGEST: usize = 63;
 
+    let mut tag = format!("leader:{}:{}", key.term, label(key.name));
+    tag.truncate(LONGEST);
+    tag
+}
+
+/// The part of the tag that the name makes: its ASCII, and nothing that SQL would read in another way.
+pub(crate) fn label(name: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || "_-.:/".contains(c) { c } else { '?' }
     };
-    let mut tag = format!("leader:{}:", key.term);
-    tag.extend(key.name.chars().map(plain).take(LONGEST - tag.len()));
-    tag
+    name.chars().map(plain).collect()
 }

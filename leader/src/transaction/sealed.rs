@@ -81,6 +81,15 @@ pub trait Dialect: Database {
         key: &Key<'_>,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
+    /// The term of the name, by what the transaction sees, where the keeper cannot be asked.
+    fn last_term(
+        connection: &mut Self::Connection,
+        key: &Key<'_>,
+    ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send {
+        let _ = (connection, key);
+        async { Ok(None) }
+    }
+
     /// Commits a transaction that was begun here and fenced, and takes back what was set for longer than it lasts.
     /// Whether it still was the transaction that was begun.
     fn commit(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<bool>> + Send {

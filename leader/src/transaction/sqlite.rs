@@ -55,6 +55,14 @@ impl Dialect for Sqlite {
         Ok(row.is_some())
     }
 
+    async fn last_term(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<Option<i64>> {
+        sqlx::query_scalar("SELECT term FROM leader_names WHERE namespace = ?1 AND name = ?2")
+            .bind(key.namespace.to_owned())
+            .bind(key.name.to_owned())
+            .fetch_optional(connection)
+            .await
+    }
+
     async fn commit(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
         // It also waits for all that was asked of the worker before, a nested `begin` that was dropped among it.
         if let Err(error) = sqlx::query("RELEASE SAVEPOINT leader_fence").execute(&mut *connection).await {

@@ -21,6 +21,7 @@ use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::SqlitePoolOptions;
 use sqlx::{MySqlPool, PgPool, SqlitePool};
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
@@ -170,6 +171,8 @@ enum Kind {
     Stubborn,
     /// Ignores the end, and blocks its thread
     Blocks,
+    /// Ignores the end, and keeps every thread busy
+    Spins,
     /// Takes its time to return after the end
     SlowStop,
 }
@@ -224,6 +227,12 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("write a whole number of at least 1".into()),
+    }
+}
+
+fn spin() -> ! {
+    loop {
+        std::hint::spin_loop();
     }
 }
 
@@ -312,6 +321,12 @@ impl Application {
             Kind::Blocks => loop {
                 std::thread::park();
             },
+            Kind::Spins => {
+                for _ in 1..Handle::current().metrics().num_workers() {
+                    tokio::spawn(async { spin() });
+                }
+                spin();
+            }
             Kind::SlowStop => {
                 tenure.ended().await;
                 tokio::time::sleep(self.every).await;

@@ -133,6 +133,16 @@ impl TestDatabase {
         Self::create_in(kind, Some(slot)).await
     }
 
+    /// The same for a test that waits most of the time: several of these run side by side.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn create_to_wait(kind: Kind) -> Self {
+        let slot = slots::part().await;
+        Self::create_in(kind, Some(Arc::new(slot))).await
+    }
+
     /// The same for a test that would disturb others: it has the machine to itself.
     ///
     /// # Panics
@@ -150,7 +160,7 @@ impl TestDatabase {
     /// As [`create`](Self::create).
     pub async fn create_on_own_server(kind: Kind) -> (Self, Server) {
         let slot = Arc::new(slots::all().await);
-        Self::on_own_server(kind, slot).await
+        Self::create_on(Server::own(kind).await, slot).await
     }
 
     /// Empty databases for one test that has the machine to itself: each on a server of its own, or in a file.
@@ -165,11 +175,46 @@ impl TestDatabase {
             databases.push(if *kind == Kind::Sqlite {
                 (Self::in_file(Some(Arc::clone(&slot))), None)
             } else {
-                let (database, server) = Self::on_own_server(*kind, Arc::clone(&slot)).await;
+                let server = Server::own(*kind).await;
+                let (database, server) = Self::create_on(server, Arc::clone(&slot)).await;
                 (database, Some(server))
             });
         }
         databases
+    }
+
+    /// The same as [`create_on_own_server`](Self::create_on_own_server) for a test that waits most of the time: several of
+    /// these run side by side.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn create_to_wait_on_own_server(kind: Kind) -> (Self, Server) {
+        Self::create_to_wait_on(Server::own(kind)).await
+    }
+
+    /// The same on a server that is still to be started.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn create_to_wait_on(server: impl Future<Output = Server>) -> (Self, Server) {
+        // A whole one until the server has started.
+        let mut slot = slots::one().await;
+        let server = server.await;
+        slots::shrink(&mut slot);
+        Self::create_on(server, Arc::new(slot)).await
+    }
+
+    /// The database of a standby that replicates this one.
+    #[must_use]
+    pub fn on_standby(&self, standby: &Server) -> Self {
+        Self::on(standby, self.name(), Place::Own, None)
+    }
+
+    /// Its name on its server.
+    pub(crate) fn name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or_default()
     }
 
     /// One more empty database of the same kind for the same test.
@@ -178,7 +223,16 @@ impl TestDatabase {
     ///
     /// As [`create`](Self::create).
     pub async fn sibling(&self) -> Self {
-        Self::create_in(self.kind, None).await
+        self.sibling_on(self.kind).await
+    }
+
+    /// One more empty database, of any kind, for the same test.
+    ///
+    /// # Panics
+    ///
+    /// As [`create`](Self::create).
+    pub async fn sibling_on(&self, kind: Kind) -> Self {
+        Self::create_in(kind, None).await
     }
 
     /// The pool for the administrator of a PostgreSQL database.
@@ -335,15 +389,6 @@ impl TestDatabase {
     ///
     /// When the database refuses.
     pub async fn idle_transactions(&self) -> i64 {
-        /// `InnoDB` answers from a copy, and renews it only when nobody has read it for 100 ms.
-        static UNREAD: Mutex<()> = Mutex::const_new(());
-        const LONG_ENOUGH: Duration = Duration::from_millis(120);
-
-        let mut unread = None;
-        if self.kind == Kind::MySql {
-            unread = Some(UNREAD.lock().await);
-            tokio::time::sleep(LONG_ENOUGH).await;
-        }
         let query = match self.kind {
             Kind::Postgres => {
                 "SELECT count(*) FROM pg_stat_activity \
@@ -356,6 +401,41 @@ impl TestDatabase {
             }
             Kind::Sqlite => return 0,
         };
+        self.present_number(query).await
+    }
+
+    /// How many statements wait for the lock of another transaction. Always 0 on SQLite, which does not tell.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn lock_waits(&self) -> i64 {
+        let query = match self.kind {
+            Kind::Postgres => {
+                "SELECT count(*) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            }
+            Kind::MySql => {
+                "SELECT count(*) FROM information_schema.innodb_trx t \
+                 JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
+                 WHERE p.db = database() AND t.trx_state = 'LOCK WAIT'"
+            }
+            Kind::Sqlite => return 0,
+        };
+        self.present_number(query).await
+    }
+
+    /// A number from the tables of transactions.
+    async fn present_number(&self, query: &str) -> i64 {
+        /// `InnoDB` answers from a copy, and renews it only when nobody has read it for 100 ms.
+        static UNREAD: Mutex<()> = Mutex::const_new(());
+        const LONG_ENOUGH: Duration = Duration::from_millis(120);
+
+        let mut unread = None;
+        if self.kind == Kind::MySql {
+            unread = Some(UNREAD.lock().await);
+            tokio::time::sleep(LONG_ENOUGH).await;
+        }
         let number = self.number(query).await;
         drop(unread);
         number
@@ -372,8 +452,7 @@ impl TestDatabase {
         self.number(&query).await > 0
     }
 
-    async fn on_own_server(kind: Kind, slot: Arc<Slot>) -> (Self, Server) {
-        let server = Server::own(kind).await;
+    async fn create_on(server: Server, slot: Arc<Slot>) -> (Self, Server) {
         let name = server.create_database().await;
         (Self::on(&server, &name, Place::Own, Some(slot)), server)
     }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leader::{Builder, Elector, Event, EventKind, Tenure, Timings};
+use leader::{Builder, Elector, Event, EventKind, Running, Tenure, Timings};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -42,6 +42,34 @@ pub fn elector(database: impl Into<leader::Database>, instance: &str, events: &E
         .timings(FAST)
         .on_overrun(|_| {})
         .on_event(events.hook())
+}
+
+/// A tenure in the hands of the test, and the elector that won it.
+#[derive(Debug)]
+pub struct Led {
+    /// What the elector reports.
+    pub events: Events,
+    /// The elector.
+    pub running: Running,
+    /// Its work.
+    pub puppet: Puppet,
+    /// The first tenure.
+    pub tenure: Tenure,
+}
+
+impl Led {
+    /// Waits until the elector leads that is given what to report to and what to do.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start, or is not elected within 20 s.
+    pub async fn by(elector: impl FnOnce(&Events, &Puppet) -> Builder) -> Self {
+        let events = Events::default();
+        let mut puppet = Puppet::default();
+        let running = elector(&events, &puppet).start().await.expect("the elector starts");
+        let tenure = puppet.tenure().await;
+        Self { events, running, puppet, tenure }
+    }
 }
 
 /// Something that an elector reported.

@@ -13,19 +13,23 @@
 //!
 //! `path_of_replica` is `env!("CARGO_BIN_EXE_replica")` in a test target.
 
+pub mod checks;
 pub mod database;
 pub mod local;
 pub mod logs;
+pub mod pgbouncer;
 pub mod proxy;
 pub mod replica;
 pub mod servers;
 pub mod sql;
 
+mod install;
 mod slots;
 mod supervisor;
 
 pub use database::{Kind, TestDatabase};
-pub use proxy::Proxy;
+pub use pgbouncer::PgBouncer;
+pub use proxy::{Fate, Proxy, Statement, To};
 pub use replica::{Event, Launch, PATIENCE, Replica, first, timings};
 pub use servers::Server;
 pub use sql::Sql;

@@ -90,6 +90,7 @@ pub struct Launch {
     program: PathBuf,
     arguments: Vec<String>,
     log: Log,
+    verbose: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -107,7 +108,7 @@ impl Launch {
 
     /// A replica with no flag at all.
     pub fn bare(program: impl AsRef<Path>) -> Self {
-        Self { program: program.as_ref().to_owned(), arguments: Vec::new(), log: Log::Tail }
+        Self { program: program.as_ref().to_owned(), arguments: Vec::new(), log: Log::Tail, verbose: false }
     }
 
     /// One more work.
@@ -147,6 +148,12 @@ impl Launch {
         Self { log: Log::File(file), ..self }
     }
 
+    /// It logs each attempt.
+    #[must_use]
+    pub fn verbose(self) -> Self {
+        Self { verbose: true, ..self }
+    }
+
     /// Starts it.
     ///
     /// # Panics
@@ -157,7 +164,11 @@ impl Launch {
             Log::File(file) => File::create(file).expect("the file of a log").into(),
             Log::Tail | Log::Unread => Stdio::piped(),
         };
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        if self.verbose {
+            command.env("RUST_LOG", "info,leader=debug");
+        }
+        let mut child = command
             // The log keeps its last lines, and a backtrace is longer.
             .env("RUST_BACKTRACE", "0")
             .args(&self.arguments)
@@ -317,7 +328,8 @@ impl fmt::Display for Replica {
         for event in self.events() {
             writeln!(f, "    {event:?}")?;
         }
-        for line in &*lock(&self.said.log) {
+        let log = lock(&self.said.log);
+        for line in log.iter().skip(log.len().saturating_sub(60)) {
             writeln!(f, "    | {line}")?;
         }
         Ok(())
@@ -371,7 +383,7 @@ impl Said {
 
     fn note(&self, line: &str) {
         let mut log = lock(&self.log);
-        if log.len() == 60 {
+        if log.len() == 2_000 {
             log.pop_front();
         }
         log.push_back(line.to_owned());

@@ -5,19 +5,19 @@
 
 use std::fmt;
 use std::io;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use rustix::process::{Pid, Signal, geteuid, getpid, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, Row};
 use tokio::sync::OnceCell;
 
 use super::database::Kind;
-use super::supervisor::{Supervisor, quote, tail};
+use super::install::{self, Clock, Installed, PASSWORD};
+use super::now_ms;
+use super::supervisor::{Supervisor, tail};
 
 /// A database server, the tests' own or one that was given to them.
 pub struct Server {
@@ -66,9 +66,43 @@ impl Server {
     ///
     /// As [`Server::shared`], which the variables of the environment do not affect here.
     pub async fn own(kind: Kind) -> Self {
-        let server =
-            tokio::task::spawn_blocking(move || Self::install(kind)).await.expect("no panic in here");
-        let server = server.unwrap_or_else(|error| panic!("{kind} does not start: {error:?}"));
+        Self::installed(kind, Clock::Machine).await
+    }
+
+    /// The same with a clock that the test sets, in a zone with daylight saving.
+    ///
+    /// # Panics
+    ///
+    /// As [`Server::own`].
+    pub async fn own_with_clock(kind: Kind) -> Self {
+        Self::installed(kind, Clock::Set).await
+    }
+
+    /// A standby of this PostgreSQL server, which replicates.
+    ///
+    /// # Panics
+    ///
+    /// As [`Server::own`].
+    pub async fn standby(&self) -> Self {
+        let primary = self.port();
+        Self::started(self.kind, move || install::standby(primary)).await
+    }
+
+    async fn installed(kind: Kind, clock: Clock) -> Self {
+        let install = if kind == Kind::Postgres { install::postgres } else { install::mariadb };
+        Self::started(kind, move || install(clock)).await
+    }
+
+    async fn started(
+        kind: Kind,
+        install: impl FnOnce() -> anyhow::Result<Installed> + Send + 'static,
+    ) -> Self {
+        let installed = tokio::task::spawn_blocking(install).await.expect("no panic in here");
+        let installed = installed.unwrap_or_else(|error| panic!("{kind} does not start: {error:?}"));
+        let Installed { supervisor, command, port } = installed;
+        let directory = supervisor.directory().to_owned();
+        let (supervisor, pid) = (Mutex::new(supervisor), Mutex::new(None));
+        let server = Self { kind, origin: Origin::Ours { supervisor, command, pid, port, directory } };
         server.start().await;
         server
     }
@@ -250,6 +284,18 @@ impl Server {
         }
     }
 
+    /// Sets the clock of a server that was started [with one](Self::own_with_clock), to milliseconds since the epoch and by
+    /// less than a second wrong. It goes on from there.
+    ///
+    /// # Panics
+    ///
+    /// When the file of the clock cannot be written.
+    pub fn set_clock(&self, at_ms: i64) {
+        let file = install::clock_file(self.directory().expect("a server of the test's own"));
+        let seconds = (at_ms - now_ms()) / 1_000;
+        std::fs::write(&file, format!("{seconds:+}\n")).expect("the clock can be set");
+    }
+
     /// Kills the server and starts it again.
     ///
     /// # Panics
@@ -299,21 +345,11 @@ impl Server {
         }
     }
 
-    fn install(kind: Kind) -> anyhow::Result<Self> {
-        let port = free_port()?;
-        let install = if kind == Kind::Postgres { install_postgres } else { install_mariadb };
-        let (supervisor, command) = install(port)?;
-        let directory = supervisor.directory().to_owned();
-        Ok(Self {
-            kind,
-            origin: Origin::Ours {
-                supervisor: Mutex::new(supervisor),
-                command,
-                pid: Mutex::new(None),
-                port,
-                directory,
-            },
-        })
+    fn port(&self) -> u16 {
+        match &self.origin {
+            Origin::Given { .. } => panic!("a server that was given is not ours: take `Server::own`"),
+            Origin::Ours { port, .. } => *port,
+        }
     }
 
     fn running(&self) -> Pid {
@@ -348,131 +384,6 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("kind", &self.kind).field("pid", &self.pid()).finish_non_exhaustive()
     }
-}
-
-const PASSWORD: &str = "secret";
-
-fn install_postgres(port: u16) -> anyhow::Result<(Supervisor, String)> {
-    let programs = postgres_programs()
-        .context("no `initdb` found: install PostgreSQL (Debian: `apt-get install postgresql`)")?;
-    let mut supervisor = Supervisor::new("postgres")?;
-    let directory = supervisor.directory().to_owned();
-    let data = directory.join("data");
-    let program = |name: &str| format!("{}{}", as_user("postgres"), quote(programs.join(name)));
-
-    std::fs::write(directory.join("password"), PASSWORD)?;
-    hand_over(&mut supervisor, "postgres")?;
-    supervisor.run(&format!(
-        "{} -D {} -U admin --pwfile {} -A scram-sha-256 -E UTF8 --locale=C --no-sync",
-        program("initdb"),
-        quote(&data),
-        quote(directory.join("password")),
-    ))?;
-    let role = format!("CREATE ROLE leader LOGIN PASSWORD '{PASSWORD}'");
-    supervisor.run(&format!(
-        r#"echo "{role}" | {} --single -D {} postgres"#,
-        program("postgres"),
-        quote(&data)
-    ))?;
-    supervisor.finally(&format!("{} stop -D {} -m immediate -t 10", program("pg_ctl"), quote(&data)))?;
-    // A server that was killed leaves its System V segment; its id is in the file that it leaves as well.
-    supervisor.after(&format!("ipcrm -m $(sed -n '7s/.* //p' {})", quote(data.join("postmaster.pid"))))?;
-    let command = format!(
-        "{} -D {} -p {port} -k {} -c listen_addresses=127.0.0.1 -c max_connections=300 -c log_statement=all \
-         -c dynamic_shared_memory_type=mmap -c shared_buffers=32MB",
-        program("postgres"),
-        quote(&data),
-        quote(&directory),
-    );
-    Ok((supervisor, command))
-}
-
-fn install_mariadb(port: u16) -> anyhow::Result<(Supervisor, String)> {
-    let found = |name: &str| {
-        let program = in_path(name, &["/usr/sbin", "/usr/local/sbin", "/usr/libexec"]);
-        program.with_context(|| {
-            format!("no `{name}` found: install MariaDB (Debian: `apt-get install mariadb-server`)")
-        })
-    };
-    let (install, serve) = (found("mariadb-install-db")?, found("mariadbd")?);
-    let mut supervisor = Supervisor::new("mariadb")?;
-    let directory = supervisor.directory().to_owned();
-    let data = directory.join("data");
-    let as_user = as_user("mysql");
-
-    let roles = directory.join("roles.sql");
-    std::fs::write(
-        &roles,
-        format!(
-            "CREATE USER IF NOT EXISTS admin IDENTIFIED BY '{PASSWORD}';\n\
-             GRANT ALL ON *.* TO admin WITH GRANT OPTION;\n\
-             CREATE USER IF NOT EXISTS leader IDENTIFIED BY '{PASSWORD}';\n"
-        ),
-    )?;
-    hand_over(&mut supervisor, "mysql")?;
-    supervisor.run(&format!(
-        "{as_user}{} --no-defaults --datadir={} --auth-root-authentication-method=normal --skip-test-db",
-        quote(install),
-        quote(&data),
-    ))?;
-    let command = format!(
-        "{as_user}{} --no-defaults --datadir={} --socket={} --port={port} --bind-address=127.0.0.1 --pid-file={} \
-         --init-file={} --skip-name-resolve --max-connections=500 --innodb-buffer-pool-size=64M --innodb-log-file-size=48M",
-        quote(serve),
-        quote(&data),
-        quote(directory.join("socket")),
-        quote(directory.join("pid")),
-        quote(roles),
-    );
-    Ok((supervisor, command))
-}
-
-/// Servers refuse to run as root, and so does whoever has to read what root wrote.
-fn hand_over(supervisor: &mut Supervisor, user: &str) -> anyhow::Result<()> {
-    if geteuid().is_root() {
-        let directory = quote(supervisor.directory());
-        supervisor.run(&format!("chown -R {user} {directory}"))?;
-    }
-    Ok(())
-}
-
-/// What goes before a command that root must not run. `setpriv` leaves the process id as it is; `runuser` would stay.
-fn as_user(user: &str) -> String {
-    if geteuid().is_root() {
-        format!("setpriv --reuid={user} --regid={user} --init-groups ")
-    } else {
-        String::new()
-    }
-}
-
-fn postgres_programs() -> Option<PathBuf> {
-    let mut versions: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let version: u32 = entry.file_name().to_str()?.parse().ok()?;
-            let programs = entry.path().join("bin");
-            programs.join("initdb").exists().then_some((version, programs))
-        })
-        .collect();
-    versions.sort();
-    let newest = versions.pop().map(|(_, programs)| programs);
-    newest.or_else(|| in_path("initdb", &[]).and_then(|initdb| Some(initdb.parent()?.to_owned())))
-}
-
-fn in_path(program: &str, beside: &[&str]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain(beside.iter().map(PathBuf::from));
-    places.map(|place| place.join(program)).find(|program| program.exists())
-}
-
-/// A port below those that the system hands out to clients: while a server is down, a client that dials it again and
-/// again must not be given the server's own port.
-fn free_port() -> anyhow::Result<u16> {
-    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let port = std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).take(1_000).find(free);
-    port.context("no free port on the loopback interface")
 }
 
 fn children_of(parent: Pid) -> Vec<Pid> {

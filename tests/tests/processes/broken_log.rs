@@ -12,6 +12,7 @@ scenarios!(every database:
     a_log_that_panics_at_the_loss_of_the_session,
     a_log_that_panics_at_the_loss_of_the_lease,
     a_log_that_panics_hides_no_ending,
+    a_log_that_panics_at_the_end_of_a_tenure,
 );
 
 /// What a busy machine may be late.
@@ -63,9 +64,9 @@ async fn panics_at(kind: Kind, record: &str) {
 /// What the keeper could not tell before it broke is told by whoever ends the work.
 async fn a_log_that_panics_hides_no_ending(kind: Kind) {
     let database = TestDatabase::create(kind).await;
-    // Slow, so that it is the keeper that tells of the loss first.
+    // Slow, so that the keeper has broken before anybody else can tell of the loss.
     let launch = |launch: Launch| {
-        launch.work("mail", "slow-stop").every(timings::LEASE).flag("--log-panics-at", "lease lost")
+        launch.work("mail", "slow-stop").every(timings::LEASE).flag("--log-panics-at", "session lost")
     };
     let (leader, elected, standby) = set(&database, launch).await;
     assert_eq!(database.delete_sessions_of("leader").await, 1);
@@ -77,6 +78,26 @@ async fn a_log_that_panics_hides_no_ending(kind: Kind) {
     assert!(events[1..].iter().all(|event| event.term == elected.term), "{leader}");
     assert_eq!(events[3].reason.as_deref(), Some("lease lost"), "{leader}");
     standby.wait("the standby's election", |event| event.is("elected")).await;
+}
+
+/// It costs the line and nothing else.
+async fn a_log_that_panics_at_the_end_of_a_tenure(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let leader = replica(&database)
+        .work("mail", "returns")
+        .every(Duration::from_millis(50))
+        .flag("--log-panics-at", "stepped down")
+        .instance("leader")
+        .start();
+    let elected = leader.wait("its election", |event| event.is("elected")).await;
+    let again = |event: &Event| event.is("elected") && event.term > elected.term;
+    leader.wait("its second election", again).await;
+    leader.term();
+    assert_eq!(leader.wait_exit().await, Some(0), "{leader}");
+    assert!(leader.log().contains("the log broke"), "{leader}");
+    let events = leader.events();
+    let ends = events.iter().filter(|event| event.is("stepped_down")).count();
+    assert_eq!(ends, events.iter().filter(|event| event.is("elected")).count(), "{leader}");
 }
 
 async fn set(database: &TestDatabase, launch: impl Fn(Launch) -> Launch) -> (Replica, Event, Replica) {

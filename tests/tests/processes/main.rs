@@ -7,15 +7,15 @@ mod broken_log;
 mod frozen;
 mod input;
 mod many;
+mod one_file;
 mod outcomes;
 mod overrun;
 mod runs;
 mod slow_stop;
 mod takeover;
+mod woken;
 
-use std::time::Duration;
-
-use leader_tests::harness::database::LedgerRow;
+pub(crate) use leader_tests::harness::checks::{assert_in_order, assert_within};
 use leader_tests::harness::{Event, Launch, Replica, TestDatabase, eventually};
 
 /// The same scenarios, each a test of its own for each database named.
@@ -61,26 +61,6 @@ fn bare() -> Launch {
 /// Waits until the replica is up, so that it is known to campaign.
 async fn started(replica: &Replica) {
     replica.wait("the start", |event| event.is("started")).await;
-}
-
-/// Fails unless `later` came between zero and `bound` after `earlier`, both in milliseconds since the epoch.
-#[track_caller]
-fn assert_within(bound: Duration, earlier: i64, later: i64, what: &str) {
-    let passed = later - earlier;
-    let bound = i64::try_from(bound.as_millis()).expect("a small number");
-    assert!((0..=bound).contains(&passed), "{what}: {passed} ms, and 0 to {bound} ms are right");
-}
-
-/// Fails unless the terms in the ledger only ever grow, and the rows of each replica are in the order they were written.
-#[track_caller]
-fn assert_in_order(ledger: &[LedgerRow]) {
-    for (before, after) in ledger.iter().zip(ledger.iter().skip(1)) {
-        assert!(before.term <= after.term, "a row of an older term after a newer one: {before:?}, {after:?}");
-        if before.term == after.term {
-            assert_eq!(before.instance, after.instance, "two replicas in one term: {before:?}, {after:?}");
-            assert!(before.seq < after.seq, "rows out of order: {before:?}, {after:?}");
-        }
-    }
 }
 
 /// Waits for a row of this term in the ledger.

@@ -2,11 +2,18 @@
 
 use std::time::Duration;
 
-use leader_tests::harness::{Kind, Launch, TestDatabase, now_ms, timings};
+use leader_tests::harness::database::SessionRow;
+use leader_tests::harness::{Kind, Launch, Proxy, Replica, Sql, TestDatabase, now_ms, timings};
+use sqlx::{Sqlite, Transaction};
 
-use crate::{assert_within, replica, scenarios, started};
+use crate::{assert_within, bare, replica, scenarios, started};
 
-scenarios!(every database: stubborn_work, work_that_blocks_a_thread, work_that_blocks_the_only_thread);
+scenarios!(every database:
+    stubborn_work,
+    work_that_blocks_a_thread,
+    work_that_blocks_the_only_thread,
+    work_that_spins_while_no_renewal_is_answered,
+);
 
 async fn stubborn_work(kind: Kind) {
     ends_its_process(kind, "stubborn", |launch| launch).await;
@@ -44,4 +51,103 @@ async fn ends_its_process(kind: Kind, work: &str, flags: impl Fn(Launch) -> Laun
 
     let next = standby.wait("the standby's election", |event| event.is("elected")).await;
     assert!(next.term() > elected.term());
+}
+
+/// The grace would go on beyond the lease.
+const LONG_GRACE: &str = "lease=3s,renew=400ms,deadline=2s,grace=1m,margin=500ms,campaign=1s";
+const DEADLINE: Duration = Duration::from_secs(2);
+const MARGIN: Duration = Duration::from_millis(500);
+
+/// What a busy machine may be late.
+const LATE: Duration = Duration::from_millis(300);
+
+/// Nobody tells these processes of a loss: the deadline passes, and no thread of their runtimes is free to hear of it.
+async fn work_that_spins_while_no_renewal_is_answered(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let way = Way::to(&database).await;
+    let [one, two] = ["1", "2"].map(|threads| {
+        let launch = bare().flag("--database-url", way.url()).flag("--timings", LONG_GRACE);
+        launch.work(threads, "spins").instance(threads).flag("--worker-threads", threads).start()
+    });
+    for leader in [&one, &two] {
+        leader.wait("its election", |event| event.is("elected")).await;
+    }
+    let standby = replica(&database).work("1", "idle").work("2", "idle").instance("standby").start();
+    started(&standby).await;
+
+    let cut = now_ms();
+    let block = way.block().await;
+    let sessions = database.sessions().await;
+    let gone = tokio::join!(in_time(&one, "1", &sessions, cut), in_time(&two, "2", &sessions, cut));
+    block.end().await;
+    for (name, gone) in [("1", gone.0), ("2", gone.1)] {
+        let next = standby.wait("the successor", |event| event.is_of("elected", name)).await;
+        assert!(next.at_ms >= gone, "elected beside a process that was gone at {gone}: {standby}");
+    }
+}
+
+/// Waits for the end of a process, which must come after the deadline and `margin` before its lease expires, and
+/// returns when it was gone.
+async fn in_time(leader: &Replica, instance: &str, sessions: &[SessionRow], cut: i64) -> i64 {
+    assert_eq!(leader.wait_exit().await, Some(70), "{leader}");
+    let gone = now_ms();
+    let session = sessions.iter().find(|session| session.instance == instance).expect("its session");
+    let spare = Duration::from_millis(u64::try_from(session.expires_at_ms - gone).unwrap_or_default());
+    assert!(spare + LATE >= MARGIN, "gone {spare:?} before the expiry: {leader}");
+    let lost = leader.wait("the loss", |event| event.is("lost")).await;
+    let after = Duration::from_millis(u64::try_from(lost.at_ms - cut).unwrap_or_default());
+    assert!(after + timings::RENEW + LATE >= DEADLINE, "lost {after:?} after the last renewal: {leader}");
+    gone
+}
+
+/// How the leaders reach their database, until they do not.
+enum Way<'d> {
+    Proxy(Proxy),
+    File(&'d TestDatabase),
+}
+
+/// As long as this stands, no renewal is answered.
+enum Block {
+    Hole(Proxy),
+    Lock(Transaction<'static, Sqlite>),
+}
+
+impl<'d> Way<'d> {
+    async fn to(database: &'d TestDatabase) -> Self {
+        match database.kind {
+            Kind::Sqlite => Self::File(database),
+            _ => Self::Proxy(Proxy::to(database).await),
+        }
+    }
+
+    fn url(&self) -> &str {
+        match self {
+            Self::Proxy(proxy) => proxy.url(),
+            Self::File(database) => &database.url,
+        }
+    }
+
+    async fn block(self) -> Block {
+        match self {
+            Self::Proxy(proxy) => {
+                proxy.swallow();
+                // What was under way before has been answered, or never will be.
+                proxy.has_swallowed().await;
+                Block::Hole(proxy)
+            }
+            Self::File(database) => {
+                let held = Sqlite::pool(database, 1).begin_with("BEGIN IMMEDIATE").await;
+                Block::Lock(held.expect("the write lock"))
+            }
+        }
+    }
+}
+
+impl Block {
+    async fn end(self) {
+        match self {
+            Self::Hole(proxy) => drop(proxy),
+            Self::Lock(transaction) => transaction.rollback().await.expect("the lock is given back"),
+        }
+    }
 }

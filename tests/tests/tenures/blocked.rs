@@ -1,21 +1,23 @@
 //! Whatever the application does to its pool and its threads, the lease is kept, and the exit is on time.
 
-use std::sync::mpsc;
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use leader::EventKind;
+use leader::{Builder, EventKind};
 use leader_tests::harness::local::{Events, FAST, Puppet};
 use leader_tests::harness::{Kind, Sql};
 use sqlx::{MySql, Postgres, Sqlite};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::{NAME, World, scenarios};
 
 scenarios!(real:
     an_exhausted_pool_costs_no_lease,
-    blocked_threads_cost_no_lease,
-    blocked_threads_do_not_delay_the_exit,
+    blocked_runtimes_cost_no_lease,
+    a_thousand_busy_tasks_cost_no_lease,
+    blocked_runtimes_do_not_delay_the_exit,
 );
 
 async fn an_exhausted_pool_costs_no_lease(world: World) {
@@ -44,33 +46,63 @@ where
     led.running.shutdown().await.unwrap();
 }
 
-async fn blocked_threads_cost_no_lease(world: World) {
-    let blocked = Blocked::on(&world, FAST.lease * 2).await;
+/// Two runtimes in one process, one of them with a single thread, and an elector on each.
+async fn blocked_runtimes_cost_no_lease(world: World) {
+    let blocked = Blocked::two(&world, FAST.lease * 2).await;
     tokio::time::sleep(FAST.lease * 2).await;
-    blocked.probe_was_late();
-    assert_eq!(blocked.events.count(EventKind::Lost), 0, "{:?}", blocked.events);
-    assert_eq!(blocked.events.count(EventKind::Elected), 1);
-    blocked.end().await;
+    for blocked in blocked {
+        blocked.probe_was_late();
+        assert_eq!(blocked.events.count(EventKind::Lost), 0, "{:?}", blocked.events);
+        assert_eq!(blocked.events.count(EventKind::Elected), 1, "{:?}", blocked.events);
+        blocked.end().await;
+    }
 }
 
-async fn blocked_threads_do_not_delay_the_exit(world: World) {
-    let blocked = Blocked::on(&world, FAST.lease * 2).await;
+async fn a_thousand_busy_tasks_cost_no_lease(world: World) {
+    const TASKS: usize = 1_000;
+
+    let led = world.lead().await;
+    let until = Instant::now() + FAST.lease * 2;
+    let busy = (0..TASKS).map(|_| tokio::spawn(keep_a_thread_busy(until)));
+    futures::future::try_join_all(busy).await.unwrap();
+    led.tenure.check().unwrap();
+    assert_eq!(led.events.count(EventKind::Lost), 0, "{:?}", led.events);
+    led.running.shutdown().await.unwrap();
+}
+
+/// A millisecond at a time, and twice at least.
+async fn keep_a_thread_busy(until: Instant) {
+    let mut turns = 0;
+    while turns < 2 || Instant::now() < until {
+        let moment = Instant::now() + Duration::from_millis(1);
+        while Instant::now() < moment {
+            std::hint::spin_loop();
+        }
+        turns += 1;
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn blocked_runtimes_do_not_delay_the_exit(world: World) {
+    let blocked = Blocked::two(&world, FAST.lease * 2).await;
     let begun = Instant::now();
     world.rob().await;
-    let events = &blocked.events;
-    let lost = events.wait("the loss", |seen| seen.is(EventKind::Lost)).await;
-    let overrun = events.wait("the overrun", |seen| seen.is(EventKind::Overrun)).await;
-    let after = overrun.at.duration_since(lost.at);
-    assert!(
-        (Duration::from_millis(480)..FAST.grace + Duration::from_millis(400)).contains(&after),
-        "{after:?} after the loss"
-    );
-    assert!(
-        overrun.at.duration_since(begun) < FAST.lease,
-        "while the threads were blocked, and before a lease that was renewed just then could expire"
-    );
-    blocked.probe_was_late();
-    blocked.end().await;
+    for blocked in blocked {
+        let events = &blocked.events;
+        let lost = events.wait("the loss", |seen| seen.is(EventKind::Lost)).await;
+        let overrun = events.wait("the overrun", |seen| seen.is(EventKind::Overrun)).await;
+        let after = overrun.at.duration_since(lost.at);
+        assert!(
+            (Duration::from_millis(480)..FAST.grace + Duration::from_millis(400)).contains(&after),
+            "{after:?} after the loss"
+        );
+        assert!(
+            overrun.at.duration_since(begun) < FAST.lease,
+            "while the threads were blocked, and before a lease that was renewed just then could expire"
+        );
+        blocked.probe_was_late();
+        blocked.end().await;
+    }
 }
 
 /// A runtime of the application's, every thread of which sleeps.
@@ -78,32 +110,45 @@ struct Blocked {
     events: Events,
     probe: mpsc::Receiver<Duration>,
     until: Duration,
-    done: Option<tokio::sync::oneshot::Sender<()>>,
+    done: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Blocked {
-    const WORKERS: usize = 2;
+    /// One with workers, and one that has a single thread.
+    async fn two(world: &World, how_long: Duration) -> [Self; 2] {
+        let electors = ["first", "second"].map(|instance| {
+            let events = Events::default();
+            let elector = world.elector(instance, &events);
+            (elector, events)
+        });
+        let [many, one] = electors;
+        let one = Self::start(one, "other", 0, how_long);
+        let many = Self::start(many, NAME, 2, how_long);
+        let (many, one) = tokio::join!(many, one);
+        [many, one]
+    }
 
-    async fn on(world: &World, how_long: Duration) -> Self {
-        let events = Events::default();
+    /// Without a worker the elector is on a runtime of a single thread.
+    async fn start(elector: (Builder, Events), name: &str, workers: usize, how_long: Duration) -> Self {
+        let (elector, events) = elector;
         let mut puppet = Puppet::default();
-        let elector = world.elector("first", &events).work(NAME, puppet.work());
-        let (done, over) = tokio::sync::oneshot::channel::<()>();
-        let (started, blocking) = tokio::sync::oneshot::channel();
+        let elector = elector.work(name, puppet.work());
+        let (done, over) = oneshot::channel::<()>();
+        let (started, blocking) = oneshot::channel();
         let (late, probe) = mpsc::channel();
         let thread = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(Self::WORKERS)
-                .enable_all()
-                .build()
-                .unwrap();
+            let mut runtime = match workers {
+                0 => tokio::runtime::Builder::new_current_thread(),
+                _ => tokio::runtime::Builder::new_multi_thread(),
+            };
+            let runtime = runtime.worker_threads(workers.max(1)).enable_all().build().unwrap();
             runtime.block_on(async move {
                 let running = elector.start().await.unwrap();
                 puppet.tenure().await;
-                let barrier = std::sync::Arc::new(std::sync::Barrier::new(Self::WORKERS + 1));
-                for _ in 0..Self::WORKERS {
-                    let barrier = std::sync::Arc::clone(&barrier);
+                let barrier = Arc::new(Barrier::new(workers + 1));
+                for _ in 0..workers {
+                    let barrier = Arc::clone(&barrier);
                     tokio::spawn(async move {
                         barrier.wait();
                         thread::sleep(how_long);
@@ -116,6 +161,9 @@ impl Blocked {
                     let _ = late.send(asked.elapsed());
                 });
                 let _ = started.send(());
+                if workers == 0 {
+                    thread::sleep(how_long);
+                }
                 let _ = over.await;
                 let _ = running.shutdown().await;
             });

@@ -12,9 +12,9 @@ mod runtime;
 mod stopping;
 mod tasks;
 
+use leader::Builder;
 use leader::test_util::{Clock, Memory};
-use leader::{Builder, Running, Tenure};
-use leader_tests::harness::local::{Events, Puppet, elector};
+use leader_tests::harness::local::{Events, Led, elector};
 use leader_tests::harness::{Kind, TestDatabase};
 
 /// The same scenarios, each a test of its own for each database named.
@@ -54,14 +54,6 @@ enum World {
     Memory(Memory),
 }
 
-/// A tenure in the hands of the test.
-struct Led {
-    events: Events,
-    running: Running,
-    puppet: Puppet,
-    tenure: Tenure,
-}
-
 impl World {
     async fn on(kind: Kind) -> Self {
         Self::Real(TestDatabase::create(kind).await)
@@ -90,12 +82,7 @@ impl World {
     }
 
     async fn lead_with(&self, with: impl FnOnce(Builder) -> Builder) -> Led {
-        let events = Events::default();
-        let mut puppet = Puppet::default();
-        let builder = with(self.elector("first", &events)).work(NAME, puppet.work());
-        let running = builder.start().await.expect("the elector starts");
-        let tenure = puppet.tenure().await;
-        Led { events, running, puppet, tenure }
+        Led::by(|events, puppet| with(self.elector("first", events)).work(NAME, puppet.work())).await
     }
 
     /// Deletes every session by hand.

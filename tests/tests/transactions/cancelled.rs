@@ -5,15 +5,16 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use leader::{EventKind, Tenure, TransactionError};
+use leader::{EventKind, Tenure, Transaction, TransactionError};
 use leader_tests::harness::Sql;
 use sqlx::Pool;
+use tokio::time::Instant;
 
 use crate::{Stage, row, scenarios};
 
 scenarios!(every database: dropped_anywhere);
 
-const ROUNDS: i64 = 300;
+const ROUNDS: i64 = 1_000;
 
 /// The small pool of an application.
 const SIZE: u32 = 2;
@@ -28,79 +29,143 @@ async fn dropped_anywhere<DB: Sql>(stage: Stage<DB>) {
     let led = stage.lead().await;
     let pool = stage.pool(SIZE);
     stage.run("CREATE TABLE probes (round BIGINT NOT NULL)").await;
+    let usual = usual(&led.tenure, &pool).await;
     let mut finished = 0;
     for round in 1..=ROUNDS {
         let drop_at = if rng.bool() {
-            DropAt::Poll(rng.u32(1..=14))
+            DropAt::Poll(rng.u32(1..=8))
         } else {
-            DropAt::Time(Duration::from_micros(rng.u64(0..8_000)))
+            DropAt::Time(Duration::from_micros(rng.u64(0..usual)))
         };
-        let what = rng.choice([What::Guard, What::Closure, What::Elsewhere, What::Rollback]);
-        let what = what.expect("there are some");
-        let done = drop_at.run(play::<DB>(what, &led.tenure, &pool)).await;
-        match done {
-            Some(Err(error)) => panic!("round {round} {what:?}: {error:?}"),
+        let what = rng.choice(What::ALL).expect("there are some");
+        let what_now = format!("round {round} {what:?} {drop_at:?}");
+        match play(what, drop_at, &led.tenure, &pool).await {
+            Some(Err(error)) => panic!("{what_now}: {error:?}"),
             Some(Ok(())) => finished += 1,
             None => {}
         }
-        // Every connection that the pool has: none is in a transaction, or the row would not be there for others.
-        let mut connections = Vec::new();
-        for _ in 0..SIZE {
-            let connection = pool.acquire().await;
-            connections
-                .push(connection.unwrap_or_else(|error| {
-                    panic!("round {round} {what:?} {drop_at:?}: exhausted: {error}")
-                }));
-        }
-        for connection in &mut connections {
-            let probe = format!("INSERT INTO probes (round) VALUES ({round})");
-            let done = DB::run(connection, &probe).await;
-            done.unwrap_or_else(|error| panic!("round {round} {what:?} {drop_at:?}: {error}"));
-        }
-        let probes = format!("SELECT count(*) FROM probes WHERE round = {round}");
-        assert_eq!(
-            stage.number(&probes).await,
-            i64::from(SIZE),
-            "round {round} {what:?} {drop_at:?}: a pooled connection was in a transaction"
-        );
+        is_clean(&stage, &pool, round, &what_now).await;
     }
     stage.is_free().await;
     assert!(
         (ROUNDS / 20..ROUNDS * 19 / 20).contains(&finished),
         "{finished} of {ROUNDS} finished: the points to drop at are badly spread"
     );
+    // Nothing of it has reached the tenure.
+    led.tenure.check().unwrap();
     assert_eq!(led.events.count(EventKind::Lost), 0, "{:?}", led.events);
+    assert_eq!(led.events.count(EventKind::Elected), 1, "{:?}", led.events);
+    let written = stage.written().await;
+    commit(&led.tenure, &pool).await.unwrap();
+    assert_eq!(stage.written().await, written + 1);
     led.running.shutdown().await.unwrap();
+}
+
+/// How long one of them takes when nobody drops it, in microseconds: the first includes a connection.
+async fn usual<DB: Sql>(tenure: &Tenure, pool: &Pool<DB>) -> u64 {
+    let begun = Instant::now();
+    for what in What::ALL {
+        let done = play(what, DropAt::Never, tenure, pool).await.expect("it was not dropped");
+        done.unwrap_or_else(|error| panic!("{what:?}: {error:?}"));
+    }
+    u64::try_from(begun.elapsed().as_micros()).expect("a short time") / What::ALL.len() as u64
+}
+
+/// The pool has every connection that it may have, and none is in a transaction, or what it writes would not be there
+/// for others.
+async fn is_clean<DB: Sql>(stage: &Stage<DB>, pool: &Pool<DB>, round: i64, what_now: &str) {
+    let mut connections = Vec::new();
+    for _ in 0..SIZE {
+        let connection = pool.acquire().await;
+        connections.push(connection.unwrap_or_else(|error| panic!("{what_now}: exhausted: {error}")));
+    }
+    for connection in &mut connections {
+        let probe = format!("INSERT INTO probes (round) VALUES ({round})");
+        let done = DB::run(connection, &probe).await;
+        done.unwrap_or_else(|error| panic!("{what_now}: {error}"));
+    }
+    let probes = format!("SELECT count(*) FROM probes WHERE round = {round}");
+    assert_eq!(
+        stage.number(&probes).await,
+        i64::from(SIZE),
+        "{what_now}: a pooled connection was in a transaction"
+    );
 }
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    Guard,
+    Commit,
+    Rollback,
     Closure,
     Elsewhere,
-    Rollback,
+    UntilEnded,
+    Fence,
 }
 
-async fn play<DB: Sql>(what: What, tenure: &Tenure, pool: &Pool<DB>) -> Result<(), TransactionError> {
+impl What {
+    const ALL: [Self; 6] =
+        [Self::Commit, Self::Rollback, Self::Closure, Self::Elsewhere, Self::UntilEnded, Self::Fence];
+}
+
+/// What came of it, unless it was dropped.
+async fn play<DB: Sql>(
+    what: What,
+    drop_at: DropAt,
+    tenure: &Tenure,
+    pool: &Pool<DB>,
+) -> Option<Result<(), TransactionError>> {
     let insert = row(tenure, 0);
     match what {
-        What::Closure => tenure.transaction(pool, async |tx| Ok(DB::run(tx, &insert).await?)).await,
-        What::Guard | What::Elsewhere | What::Rollback => {
-            let mut tx = match what {
-                What::Elsewhere => tenure.begin_elsewhere(pool).await?,
-                _ => tenure.begin(pool).await?,
+        What::Commit => drop_at.run(commit(tenure, pool)).await,
+        What::UntilEnded => {
+            let committed = tenure.until_ended(commit(tenure, pool));
+            drop_at.run(async { committed.await? }).await
+        }
+        What::Rollback => {
+            let rolled_back = async {
+                let mut tx = tenure.begin(pool).await?;
+                DB::run(&mut tx, &insert).await?;
+                tx.rollback().await
             };
-            DB::run(&mut tx, &insert).await?;
-            match what {
-                What::Rollback => tx.rollback().await,
-                _ => tx.commit().await,
+            drop_at.run(rolled_back).await
+        }
+        What::Closure => {
+            let closure = async |tx: &mut Transaction<DB>| Ok(DB::run(tx, &insert).await?);
+            drop_at.run(tenure.transaction(pool, closure)).await
+        }
+        What::Elsewhere => {
+            let elsewhere = async {
+                let mut tx = tenure.begin_elsewhere(pool).await?;
+                DB::run(&mut tx, &insert).await?;
+                tx.commit().await
+            };
+            drop_at.run(elsewhere).await
+        }
+        What::Fence => {
+            // Begin and commit are sqlx's own here, and so is what they leave behind when they are dropped.
+            let mut tx = pool.begin().await.expect("a transaction");
+            let fenced = async {
+                tenure.fence(&mut tx).await?;
+                Ok(DB::run(&mut tx, &insert).await?)
+            };
+            let done = drop_at.run(fenced).await;
+            if let Some(Ok(())) = done {
+                tx.commit().await.expect("it leads");
             }
+            done
         }
     }
 }
 
+async fn commit<DB: Sql>(tenure: &Tenure, pool: &Pool<DB>) -> Result<(), TransactionError> {
+    let mut tx = tenure.begin(pool).await?;
+    DB::run(&mut tx, &row(tenure, 0)).await?;
+    tx.commit().await
+}
+
 #[derive(Clone, Copy, Debug)]
 enum DropAt {
+    Never,
     /// When it has been polled so often and is not done.
     Poll(u32),
     Time(Duration),
@@ -109,6 +174,7 @@ enum DropAt {
 impl DropAt {
     async fn run<F: Future>(self, future: F) -> Option<F::Output> {
         match self {
+            Self::Never => Some(future.await),
             Self::Time(after) => tokio::time::timeout(after, future).await.ok(),
             Self::Poll(last) => {
                 let mut future = pin!(future);

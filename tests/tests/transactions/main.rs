@@ -17,8 +17,8 @@ mod yours;
 
 use std::time::Duration;
 
-use leader::{Builder, Running, Tenure};
-use leader_tests::harness::local::{Events, Puppet, elector};
+use leader::{Builder, Tenure};
+use leader_tests::harness::local::{Events, Led, elector};
 use leader_tests::harness::{Kind, Sql, TestDatabase, eventually};
 use sqlx::Pool;
 
@@ -56,14 +56,6 @@ struct Stage<DB: Sql> {
     eyes: Pool<DB>,
 }
 
-/// A tenure in the hands of the test.
-struct Led {
-    events: Events,
-    running: Running,
-    puppet: Puppet,
-    tenure: Tenure,
-}
-
 impl<DB: Sql> Stage<DB> {
     async fn set() -> Self {
         Self::on(TestDatabase::create(DB::KIND).await).await
@@ -93,12 +85,7 @@ impl<DB: Sql> Stage<DB> {
     }
 
     async fn lead_with(&self, with: impl FnOnce(Builder) -> Builder) -> Led {
-        let events = Events::default();
-        let mut puppet = Puppet::default();
-        let builder = with(self.elector("first", &events)).work(NAME, puppet.work());
-        let running = builder.start().await.expect("the elector starts");
-        let tenure = puppet.tenure().await;
-        Led { events, running, puppet, tenure }
+        Led::by(|events, puppet| with(self.elector("first", events)).work(NAME, puppet.work())).await
     }
 
     async fn run(&self, statements: &str) {

@@ -56,7 +56,9 @@ async fn variables_are_put_back<DB: Sql>(stage: Stage<DB>) {
     let led = stage.lead().await;
     let pool = stage.pool(1);
     // Each the application's own value, and what holds inside: the tighter of the two.
-    for (own, inside) in [([0, 60, 1], [1, 1, 0]), ([300, 77, 0], [1, 1, 0]), ([1, 1, 1], [1, 1, 0])] {
+    for (own, inside) in
+        [([0, 60, 30, 1], [1, 1, 1, 0]), ([300, 77, 88, 0], [1, 1, 1, 0]), ([1, 1, 1, 1], [1, 1, 1, 0])]
+    {
         let set = VARIABLES.iter().zip(own).map(|(name, value)| format!("SESSION {name} = {value}"));
         let set = format!("SET {}", set.collect::<Vec<_>>().join(", "));
         let mut connection = pool.acquire().await.unwrap();
@@ -87,10 +89,11 @@ async fn variables_are_put_back<DB: Sql>(stage: Stage<DB>) {
     assert_eq!(variables::<DB>(&mut connection).await, untouched);
 }
 
-const VARIABLES: [&str; 3] = ["idle_transaction_timeout", "net_write_timeout", "autocommit"];
+const VARIABLES: [&str; 4] =
+    ["idle_transaction_timeout", "net_write_timeout", "net_read_timeout", "autocommit"];
 
-async fn variables<DB: Sql>(connection: &mut DB::Connection) -> [i64; 3] {
-    let mut values = [0; 3];
+async fn variables<DB: Sql>(connection: &mut DB::Connection) -> [i64; 4] {
+    let mut values = [0; 4];
     for (value, name) in values.iter_mut().zip(VARIABLES) {
         let query = format!("SELECT CAST(@@SESSION.{name} AS SIGNED)");
         *value = DB::number(connection, &query).await.unwrap();

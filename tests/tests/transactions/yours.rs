@@ -128,7 +128,8 @@ async fn after_a_takeover_with_the_file_held<DB: Sql>(stage: Stage<DB>) {
     DB::run(&mut yours, &row(&sleepy.tenure, 1)).await.unwrap();
     let asked = Instant::now();
     let refused = sleepy.tenure.fence(&mut yours).await;
-    assert!(refused.is_err());
+    assert!(matches!(refused, Err(TransactionError::Ended(_))), "{refused:?}");
+    assert_eq!(sleepy.tenure.ending(), Some(Ending::LeaseLost));
     assert!(asked.elapsed() < REFUSED_WITHIN, "refused after {:?}: {refused:?}", asked.elapsed());
     yours.rollback().await.unwrap();
     assert_eq!(awake.events.count(EventKind::Lost), 0);

@@ -24,6 +24,9 @@ use std::io;
 
 use boss::{State, Tenure};
 
+/// For those who know `leader` through this crate only.
+pub use boss as facade;
+
 /// A state.
 #[derive(Clone, Copy, Debug)]
 pub struct App {

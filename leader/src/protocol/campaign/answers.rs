@@ -66,6 +66,7 @@ impl Campaign {
                     Request::Reap { ids } => self.reaped(&ids, reply, now),
                     Request::Claim { names, .. } => self.claimed(&names, reply, now),
                     Request::Release { holds, .. } => self.released(&holds, reply, now),
+                    Request::EndFenced { .. } => self.fenced_ended(&reply, now),
                     _ => unreachable!("answered above"),
                 }
             }
@@ -169,11 +170,13 @@ impl Campaign {
             let expiry = now + left + self.jitter(self.timings.expiry_jitter());
             self.scan_due = self.scan_due.min(expiry);
         }
+        self.note_seen(&scan);
         if self.rows.replace(scan.rows).is_some_and(|rows| rows != scan.rows) {
             self.tables = Tables::Unfilled;
             self.scan_due = now;
         }
-        let mut plan = Plan { reap: scan.expired, ..Plan::default() };
+        let expired = scan.expired.into_iter().map(|(id, _)| id);
+        let mut plan = Plan { reap: expired.collect(), ..Plan::default() };
         for vacancy in scan.vacancies {
             let wanted = matches!(
                 self.names.get(&vacancy.name),
@@ -207,7 +210,8 @@ impl Campaign {
         }
         for id in reaped {
             self.lost.retain(|lost| *lost != id);
-            self.effects.push(Effect::Reaped { session: id });
+            let instance = self.former.get(&id).cloned();
+            self.effects.push(Effect::Reaped { session: id, instance });
             self.plan.gone.insert(id);
         }
     }
@@ -222,6 +226,7 @@ impl Campaign {
         if won.len() < asked.len() {
             self.scan_due = self.scan_due.min(now + LOOK_AGAIN);
         }
+        self.note_refused(&won, now);
         for (name, term) in won {
             let standing = self.names.get_mut(&name);
             match standing {
@@ -256,6 +261,18 @@ impl Campaign {
                 *standing = Standing::Standby { from };
                 self.effects.push(Effect::Released { name: name.clone(), term });
             }
+        }
+    }
+
+    fn fenced_ended(&mut self, reply: &Result<Reply, Failure>, now: Moment) {
+        match reply {
+            Ok(Reply::FencedEnded { transactions }) => {
+                if *transactions > 0 {
+                    self.effects.push(Effect::FencedEnded { transactions: *transactions });
+                    self.scan_due = self.scan_due.min(now);
+                }
+            }
+            _ => self.fall_back(now),
         }
     }
 

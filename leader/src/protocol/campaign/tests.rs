@@ -1,7 +1,7 @@
 //! Single decisions, one a test. What they come to together is the simulation's business.
 
 use super::*;
-use crate::protocol::{Digest, Failure, Reply, Scan, Vacancy};
+use crate::protocol::{Digest, Failure, Holder, Reply, Scan, Vacancy};
 
 const START: u64 = 100_000;
 
@@ -301,4 +301,124 @@ fn an_idle_standby_only_renews_and_looks() {
     }
     assert_eq!(renewals, 29, "every 2 s");
     assert!((10..=12).contains(&scans), "every 5 to 6 s: {scans}");
+}
+
+/// A look that shows `a` pointing to this session, which is gone.
+fn left_by(session: u128) -> Reply {
+    let holder = Some(Holder::Gone(SessionId::new(session)));
+    Reply::Scanned(Scan { vacancies: vec![Vacancy { name: name("a"), holder }], rows: 2, ..Scan::default() })
+}
+
+/// Answers what is due until `to`: looks show `a` left by a session, and no claim of it wins.
+fn turned_away(
+    campaign: &mut Campaign,
+    mut now: u64,
+    to: u64,
+    session: impl Fn(u64) -> u128,
+) -> Vec<(u64, Request)> {
+    let mut asked = Vec::new();
+    while now < to {
+        match campaign.next(at(now)) {
+            Next::Send(attempt) => {
+                let reply = match attempt.request {
+                    Request::Renew { .. } => digest(0, 0),
+                    Request::Scan { .. } => left_by(session(now)),
+                    Request::Claim { .. } => Reply::Claimed(Vec::new()),
+                    Request::EndFenced { .. } => Reply::FencedEnded { transactions: 1 },
+                    ref other => panic!("{other:?}"),
+                };
+                asked.push((now, attempt.request.clone()));
+                campaign.answer(attempt, Ok(reply), at(now));
+            }
+            Next::Wait { until, .. } => {
+                now = u64::try_from(until.since(at(0)).as_micros().div_ceil(1_000)).expect("small");
+            }
+            Next::Done => unreachable!("nobody shuts down"),
+        }
+    }
+    asked
+}
+
+fn fenced(campaign: &mut Campaign) -> Vec<SessionId> {
+    let effects = campaign.effects().into_iter();
+    effects
+        .filter_map(|effect| match effect {
+            Effect::Fenced { fenced, .. } => Some(fenced.holder),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_name_that_a_transaction_holds_is_told_of_once_and_freed_in_time() {
+    let mut campaign = campaign();
+    let asked = turned_away(&mut campaign, 0, 11_800, |_| 77);
+    let ends: Vec<u64> = asked
+        .iter()
+        .filter(|(_, request)| matches!(request, Request::EndFenced { .. }))
+        .map(|(at, _)| *at)
+        .collect();
+    // Half of I8's bound, and again: the first may have come too early for it, or have been refused.
+    assert!(matches!(ends[..], [5_000..=5_250, 10_000..=10_500]), "{ends:?}");
+    assert_eq!(fenced(&mut campaign), [SessionId::new(77)]);
+    let told = campaign.fenced(&name("a")).expect("it is fenced");
+    assert_eq!((told.since, told.instance), (at(0), None));
+
+    // It ends: the claim wins.
+    campaign.hint(at(11_900));
+    answer(&mut campaign, 11_900, Ok(left_by(77)));
+    let claim = answer(&mut campaign, 11_900, Ok(Reply::Claimed(vec![(name("a"), Term::new(9))])));
+    assert!(matches!(claim, Request::Claim { .. }), "{claim:?}");
+    assert_eq!(campaign.fenced(&name("a")), None);
+}
+
+/// Many standbys claim at once, and all but one are turned away. That is no fence, nor are holders that die in turn.
+#[test]
+fn a_name_that_another_standby_takes_is_not_fenced() {
+    let mut campaign = campaign();
+    turned_away(&mut campaign, 0, 12_000, |now| u128::from(100 + now / 250));
+    assert_eq!(fenced(&mut campaign), []);
+    assert_eq!(campaign.fenced(&name("a")), None);
+}
+
+#[test]
+fn a_holder_whose_expiry_was_seen_is_named() {
+    let mut campaign = campaign();
+    let id = SessionId::new(77);
+    let seen = Scan {
+        vacancies: vec![Vacancy { name: name("a"), holder: Some(Holder::Expired(id)) }],
+        expired: vec![(id, "pod-3".into())],
+        rows: 2,
+        ..Scan::default()
+    };
+    answer(&mut campaign, 0, Ok(Reply::Scanned(seen)));
+    answer(&mut campaign, 0, Ok(Reply::Reaped(vec![id])));
+    answer(&mut campaign, 0, Ok(Reply::Claimed(Vec::new())));
+    turned_away(&mut campaign, 1, 1_000, |_| 77);
+    let told = campaign.fenced(&name("a")).expect("it is fenced");
+    assert_eq!(told.instance.as_deref(), Some("pod-3"));
+}
+
+/// I1: a renewal may be on its way still.
+#[test]
+fn an_expired_session_is_reaped_before_its_names_are_claimed() {
+    let id = SessionId::new(77);
+    let seen = || {
+        Ok(Reply::Scanned(Scan {
+            vacancies: vec![Vacancy { name: name("a"), holder: Some(Holder::Expired(id)) }],
+            expired: vec![(id, "pod-3".into())],
+            rows: 2,
+            ..Scan::default()
+        }))
+    };
+    let mut campaign = campaign();
+    answer(&mut campaign, 0, seen());
+    // Somebody renewed it first.
+    let reap = answer(&mut campaign, 0, Ok(Reply::Reaped(Vec::new())));
+    assert_eq!(reap, Request::Reap { ids: vec![id] });
+    waits(&mut campaign, 0);
+    answer(&mut campaign, 300, seen());
+    answer(&mut campaign, 300, Ok(Reply::Reaped(vec![id])));
+    let claim = sent(&mut campaign, 300).request;
+    assert!(matches!(&claim, Request::Claim { gone, .. } if *gone == [id]), "{claim:?}");
 }

@@ -1,0 +1,170 @@
+//! What keeps the promise, one thing a mutant, and the test that must turn red without it.
+
+/// A change that breaks a guard.
+pub(crate) struct Mutant {
+    pub(crate) name: &'static str,
+    /// From the top of the workspace.
+    pub(crate) file: &'static str,
+    /// Stands there once.
+    pub(crate) guard: &'static str,
+    pub(crate) without: &'static str,
+    /// Arguments of `cargo test`: what must fail.
+    pub(crate) test: &'static [&'static str],
+}
+
+const PROTOCOL: &str = "leader/src/protocol/campaign.rs";
+const ANSWERS: &str = "leader/src/protocol/campaign/answers.rs";
+
+macro_rules! unit {
+    ($filter:literal) => {
+        &["-p", "leader", "--all-features", "--lib", $filter]
+    };
+}
+macro_rules! real {
+    ($suite:literal, $filter:literal) => {
+        &["-p", "leader-tests", "--test", $suite, $filter]
+    };
+}
+
+pub(crate) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "no-share-lock-postgres",
+        file: "leader/src/transaction/postgres.rs",
+        guard: "n.session_id = '{session}' FOR SHARE",
+        without: "n.session_id = '{session}'",
+        test: real!("transactions", "held::nobody_is_elected_while_it_is_open::postgres"),
+    },
+    Mutant {
+        name: "no-share-lock-mysql",
+        file: "leader/src/transaction/mysql.rs",
+        guard: "LOCK IN SHARE MODE /*trace_id",
+        without: "/*trace_id",
+        test: real!("transactions", "held::nobody_is_elected_while_it_is_open::mysql"),
+    },
+    Mutant {
+        name: "no-write-lock-sqlite",
+        file: "leader/src/transaction/sqlite.rs",
+        guard: "\"BEGIN IMMEDIATE\"",
+        without: "\"BEGIN DEFERRED\"",
+        test: real!("transactions", "basics::"),
+    },
+    Mutant {
+        name: "fence-without-term-postgres",
+        file: "leader/src/transaction/postgres.rs",
+        guard: "AND n.term = {term} AND",
+        without: "AND {term} = {term} AND",
+        test: real!("transactions", "stale::a_stale_term_is_refused::postgres"),
+    },
+    Mutant {
+        name: "fence-without-session-postgres",
+        file: "leader/src/transaction/postgres.rs",
+        guard: "AND n.session_id = '{session}' FOR SHARE",
+        without: "AND '{session}' <> '' FOR SHARE",
+        test: real!("transactions", "stale::a_stale_session_is_refused::postgres"),
+    },
+    Mutant {
+        name: "expiry-is-enough",
+        file: ANSWERS,
+        guard: "Some(Holder::Expired(id)) => Some(id),",
+        without: "Some(Holder::Expired(id)) => {\n                    plan.gone.insert(id);\n                    Some(id)\n                }",
+        test: unit!("an_expired_session_is_reaped_before_its_names_are_claimed"),
+    },
+    Mutant {
+        name: "reap-without-expiry-postgres",
+        file: "leader/src/store/postgres.rs",
+        guard: "AND expires_at_ms <= {NOW} FOR UPDATE SKIP LOCKED",
+        without: "AND {NOW} > 0 FOR UPDATE SKIP LOCKED",
+        test: real!("conformance", "postgres"),
+    },
+    Mutant {
+        name: "late-answers-are-used",
+        file: ANSWERS,
+        guard: "if now > attempt.give_up {",
+        without: "if false {",
+        test: unit!("an_answer_that_came_too_late_changes_nothing"),
+    },
+    Mutant {
+        name: "answers-of-lost-sessions-are-used",
+        file: ANSWERS,
+        guard: "if of.is_some() && of != self.session.map(|session| session.id) {",
+        without: "if false {",
+        test: unit!("an_answer_of_a_lost_session_changes_nothing"),
+    },
+    Mutant {
+        name: "trust-from-the-answer",
+        file: ANSWERS,
+        guard: "session.renewed(started);",
+        without: "session.renewed(now);",
+        test: unit!("trust_is_counted_from_the_start_of_the_renewal"),
+    },
+    Mutant {
+        name: "digest-ignored",
+        file: ANSWERS,
+        guard: "if self.reconcile || *digest != self.expected(id) {",
+        without: "if self.reconcile {",
+        test: unit!("a_digest_that_differs_ends_what_is_not_held_and_nothing_else"),
+    },
+    Mutant {
+        name: "unknown-claims-are-not-looked-for",
+        file: ANSWERS,
+        guard: "self.reconcile = true;\n            self.fall_back(now);\n            self.scan_due",
+        without: "self.fall_back(now);\n            self.scan_due",
+        test: unit!("a_claim_whose_answer_was_lost_is_released_and_never_adopted"),
+    },
+    Mutant {
+        name: "lost-work-is-campaigned-for",
+        file: PROTOCOL,
+        guard: "*standing = Standing::Lost { session: held, term };",
+        without: "*standing = Standing::Standby { from };",
+        test: unit!("simulation"),
+    },
+    Mutant {
+        name: "lost-sessions-are-not-closed",
+        file: PROTOCOL,
+        guard: "self.lost.push(session.id);",
+        without: "",
+        test: unit!("a_lost_session_is_closed_once_its_works_have_ended"),
+    },
+    Mutant {
+        name: "fenced-names-wait-for-ever",
+        file: PROTOCOL,
+        guard: "if let Some(end) = self.end_fenced(now) {",
+        without: "if let Some(end) = self.end_fenced(now).filter(|_| false) {",
+        test: real!("transactions", "is_ended::postgres"),
+    },
+    Mutant {
+        name: "no-early-exit",
+        file: "leader/src/tenure.rs",
+        guard: "self.good() + self.timings.lease - self.timings.margin",
+        without: "self.good() + self.timings.lease + self.timings.lease",
+        test: real!("tenures", "overrun::before_the_lease_expires"),
+    },
+    Mutant {
+        name: "commit-without-check",
+        file: "leader/src/transaction.rs",
+        guard: "        self.tenure.check()?;\n        let tenure = self.tenure.clone();",
+        without: "        let tenure = self.tenure.clone();",
+        test: real!("transactions", "endings::refused_after_the_loss"),
+    },
+    Mutant {
+        name: "no-shield",
+        file: "leader/src/transaction.rs",
+        guard: "drop(connection.detach());",
+        without: "drop(connection);",
+        test: real!("transactions", "cancelled::"),
+    },
+    Mutant {
+        name: "no-gate",
+        file: "leader/src/transaction/sqlite.rs",
+        guard: "Turnstile::beside(pool.connect_options().get_filename()).pass().await;",
+        without: "",
+        test: real!("transactions", "held::renewals_pass_between_transactions_back_to_back"),
+    },
+    Mutant {
+        name: "names-are-released-under-their-tasks",
+        file: "leader/src/tenure.rs",
+        guard: "self.0.tasks.wait().await;",
+        without: "",
+        test: real!("tenures", "tasks::a_task_counts_as_the_work_until_it_is_gone"),
+    },
+];

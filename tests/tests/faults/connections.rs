@@ -1,0 +1,67 @@
+//! Connections whose other end is gone without a word.
+
+use std::time::Duration;
+
+use leader::{EventKind, Timings};
+use leader_tests::harness::local::{Events, Puppet};
+use leader_tests::harness::proxy::Judged;
+use leader_tests::harness::{Sql, Statement, To, eventually};
+use tokio::time::Instant;
+
+use crate::{NAME, TIMINGS, behind_a_proxy, elector, lead, scenarios};
+
+scenarios!(servers: a_tenure_survives_its_connection);
+scenarios!(postgres: standbys_look_while_nobody_hears, a_listening_connection_that_died_is_noticed);
+
+async fn a_tenure_survives_its_connection<DB: Sql>() {
+    let (_database, proxy) = behind_a_proxy::<DB>().await;
+    let led = lead(proxy.url(), "first").await;
+    for _ in 0..2 {
+        proxy.swallow_old(|_| true);
+        tokio::time::sleep(TIMINGS.lease).await;
+        led.tenure.check().unwrap();
+    }
+    assert_eq!(led.events.count(EventKind::Lost), 0, "{:?}", led.events);
+    led.running.shutdown().await.unwrap();
+}
+
+/// A wake-up is a hint only: a standby whose connection is dead and looks alive scans.
+async fn standbys_look_while_nobody_hears<DB: Sql>() {
+    let heard = after_the_death_of_the_listener::<DB>(TIMINGS, false).await;
+    assert!(heard < TIMINGS.campaign * 3, "elected {heard:?} after the release");
+}
+
+async fn a_listening_connection_that_died_is_noticed<DB: Sql>() {
+    let timings = Timings { campaign: Duration::from_secs(30), ..TIMINGS };
+    let heard = after_the_death_of_the_listener::<DB>(timings, true).await;
+    assert!(heard < Duration::from_secs(3), "elected {heard:?} after the release");
+}
+
+/// How long after the release a standby is elected whose listening connection has died, or has been replaced since.
+async fn after_the_death_of_the_listener<DB: Sql>(timings: Timings, replaced: bool) -> Duration {
+    /// Longer than a listener waits before it asks whether its connection still works.
+    const NOTICED: Duration = Duration::from_mins(1);
+
+    let (database, proxy) = behind_a_proxy::<DB>().await;
+    let led = lead(&database.url, "first").await;
+    let (events, mut puppet) = (Events::default(), Puppet::default());
+    let standby = elector(proxy.url(), "second", &events).timings(timings).work(NAME, puppet.work());
+    let standby = standby.start().await.unwrap();
+    let listens = |judged: &Judged| judged.message.is(To::Client, Statement::Listen);
+    let listener = proxy.wait("a listener", listens).await.message.connection;
+    proxy.swallow_old(move |connection| connection == listener);
+    if replaced {
+        eventually("another listener", NOTICED, async || {
+            let judged = proxy.judged();
+            judged.iter().find(|judged| listens(judged) && judged.message.connection > listener).map(drop)
+        })
+        .await;
+    }
+    led.running.shutdown().await.unwrap();
+    let released = Instant::now();
+    let next = puppet.tenure().await;
+    assert!(next.term() > led.tenure.term());
+    let after = released.elapsed();
+    standby.shutdown().await.unwrap();
+    after
+}

@@ -1,0 +1,123 @@
+//! What operators do to the tables under running replicas: terms grow all the same (I2), an older tenure is refused, and
+//! everything recovers by itself.
+
+use leader::{EventKind, TransactionError};
+use leader_tests::harness::local::{Events, Led, Puppet, SLEEPY};
+use leader_tests::harness::{Kind, Sql, TestDatabase};
+use sqlx::Pool;
+
+use crate::{NAME, TIMINGS, elector, lead, scenarios};
+
+scenarios!(every database:
+    rows_of_names_are_deleted,
+    sessions_are_deleted,
+    tables_are_emptied,
+    tables_are_dropped,
+    tables_are_dropped_and_recreated,
+    an_old_dump_is_restored,
+    one_table_of_an_old_dump_is_restored,
+);
+
+async fn rows_of_names_are_deleted<DB: Sql>() {
+    recovers::<DB>(Change::Delete(&["leader_names"])).await;
+}
+
+async fn sessions_are_deleted<DB: Sql>() {
+    recovers::<DB>(Change::Delete(&["leader_sessions"])).await;
+}
+
+async fn tables_are_emptied<DB: Sql>() {
+    recovers::<DB>(Change::Delete(&BOTH)).await;
+}
+
+async fn tables_are_dropped<DB: Sql>() {
+    recovers::<DB>(Change::Drop).await;
+}
+
+async fn tables_are_dropped_and_recreated<DB: Sql>() {
+    recovers::<DB>(Change::Recreate).await;
+}
+
+/// Another tenure's term, and a session that has ended since.
+async fn an_old_dump_is_restored<DB: Sql>() {
+    recovers::<DB>(Change::Restore(&BOTH)).await;
+}
+
+async fn one_table_of_an_old_dump_is_restored<DB: Sql>() {
+    recovers::<DB>(Change::Restore(&["leader_names"])).await;
+}
+
+const BOTH: [&str; 2] = ["leader_sessions", "leader_names"];
+
+#[derive(Clone, Copy)]
+enum Change {
+    Delete(&'static [&'static str]),
+    Drop,
+    Recreate,
+    Restore(&'static [&'static str]),
+}
+
+impl Change {
+    fn statements(self, kind: Kind) -> Vec<String> {
+        let each = |tables: &[&str], statement: &str| -> Vec<String> {
+            tables.iter().map(|table| statement.replace("{}", table)).collect()
+        };
+        let schema = match kind {
+            Kind::Postgres => leader::tables::POSTGRES,
+            Kind::MySql => leader::tables::MYSQL,
+            Kind::Sqlite => leader::tables::SQLITE,
+        };
+        match self {
+            Self::Delete(tables) => each(tables, "DELETE FROM {}"),
+            Self::Drop => each(&BOTH, "DROP TABLE {}"),
+            Self::Recreate => [each(&BOTH, "DROP TABLE {}"), vec![schema.to_owned()]].concat(),
+            Self::Restore(tables) => {
+                each(tables, "BEGIN; DELETE FROM {}; INSERT INTO {} SELECT * FROM dump_{}; COMMIT")
+            }
+        }
+    }
+}
+
+/// The first tenure of all ends up in a dump. Then somebody leads who does not look at the tables for a while, and an
+/// operator changes them.
+async fn recovers<DB: Sql>(change: Change) {
+    let database = TestDatabase::create_to_wait(DB::KIND).await;
+    let dumped = lead(&database.url, "dumped").await;
+    let pool = DB::pool(&database, 2);
+    for table in BOTH {
+        run(&pool, &format!("CREATE TABLE dump_{table} AS SELECT * FROM {table}")).await;
+    }
+    dumped.running.shutdown().await.unwrap();
+
+    let sleepy = Led::by(|events, puppet| {
+        elector(&database.url, "sleepy", events).timings(SLEEPY).work(NAME, puppet.work())
+    })
+    .await;
+    assert!(sleepy.tenure.term() > dumped.tenure.term());
+    let (events, mut puppet) = (Events::default(), Puppet::default());
+    let standby = elector(&database.url, "standby", &events).work(NAME, puppet.work()).start().await.unwrap();
+    sleepy.tenure.begin(&pool).await.unwrap().commit().await.unwrap();
+    for statement in change.statements(DB::KIND) {
+        run(&pool, &statement).await;
+    }
+
+    let next = puppet.tenure().await;
+    assert!(next.term() > sleepy.tenure.term());
+    assert!(sleepy.tenure.check().is_ok(), "it has not noticed");
+    let refused = sleepy.tenure.begin(&pool).await.map(drop);
+    assert!(matches!(refused, Err(TransactionError::Ended(_))), "{refused:?}");
+    sleepy.running.shutdown().await.unwrap();
+    // It stays so, and a fenced transaction commits.
+    tokio::time::sleep(TIMINGS.lease).await;
+    next.begin(&pool).await.unwrap().commit().await.unwrap();
+    assert!(events.count(EventKind::Lost) <= 1, "{events:?}");
+    standby.step_down(NAME).await.unwrap();
+    assert!(puppet.tenure().await.term() > next.term());
+    standby.shutdown().await.unwrap();
+}
+
+async fn run<DB: Sql>(pool: &Pool<DB>, statements: &str) {
+    let mut connection = pool.acquire().await.unwrap();
+    let done = DB::run(&mut connection, statements).await;
+    done.unwrap_or_else(|error| panic!("`{statements}`: {error}"));
+}

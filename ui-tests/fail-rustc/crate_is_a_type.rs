@@ -1,0 +1,6 @@
+use leader::Tenure;
+
+#[leader::work("job", crate = Tenure)]
+async fn job(_tenure: Tenure) {}
+
+fn main() {}
