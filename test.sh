@@ -20,6 +20,8 @@ step_install() {
     local missing=()
     command -v cc >/dev/null || missing+=(build-essential)
     command -v setpriv >/dev/null || missing+=(util-linux)
+    # One more linker to try; its tests do without where it cannot be had.
+    if command -v apt-get >/dev/null && ! command -v mold >/dev/null; then missing+=(mold); fi
     if [ -z "${LEADER_TEST_POSTGRES_URL:-}" ]; then
         compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
     fi
@@ -47,6 +49,8 @@ step_install() {
 
 step_fmt() {
     cargo fmt --all --check
+    # Not of this workspace.
+    rustfmt --check --edition 2024 ui-tests/linking/*/src/*.rs ui-tests/linking/*/src/bin/*.rs
 }
 
 step_clippy() {

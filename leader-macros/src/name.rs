@@ -30,7 +30,7 @@ impl Name {
     }
 }
 
-/// The same checks in the same order as in `leader/src/name.rs`; the tests of both read the same table.
+/// The same checks in the same order as in `leader/src/name.rs`; the tests of both read `leader/src/name/cases.rs`.
 fn check(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err(
@@ -68,32 +68,22 @@ mod tests {
 
     #[test]
     fn the_column_decides_what_a_name_is() {
-        let long = |bytes: usize| "n".repeat(bytes);
-        let wide = |characters: usize| "\u{1f980}".repeat(characters);
-        for good in [
-            "a".into(),
-            "event consumer".into(),
-            "Job".into(),
-            "größe/ä".into(),
-            long(190),
-            long(191),
-            wide(47),
-        ] {
-            assert_eq!(check(&good), Ok(()), "{good:?}");
-        }
-        for (bad, why) in [
-            (String::new(), "is empty"),
-            (" \t".into(), "is blank"),
-            ("\u{3000}".into(), "is blank"),
-            (" a".into(), "begins or ends with a blank: write `\"a\"`"),
-            ("a\n".into(), "begins or ends with a blank: write `\"a\"`"),
-            ("a\0b".into(), "control character `\\u{0}`"),
-            ("a\u{7f}b".into(), "control character `\\u{7f}`"),
-            (long(192), "has 192 bytes, and at most 191 fit"),
-            (wide(48), "has 192 bytes, and at most 191 fit"),
-        ] {
-            let said = check(&bad).expect_err(&bad);
-            assert!(said.contains(why), "{bad:?}: {said}");
+        for (text, times, verdict) in include!("../../leader/src/name/cases.rs") {
+            let text = text.repeat(times);
+            let said = match verdict {
+                "good" => {
+                    assert_eq!(check(&text), Ok(()), "{text:?}");
+                    continue;
+                }
+                "empty" => "the name is empty: write the one".to_owned(),
+                "blank" => "the name is blank: write the one".to_owned(),
+                "padded" => format!("the name begins or ends with a blank: write `{:?}`", text.trim()),
+                "control" => "the name contains the control character `".to_owned(),
+                "too long" => format!("the name has {} bytes, and at most 191 fit: write a", text.len()),
+                other => panic!("a verdict that no name gets: {other}"),
+            };
+            let error = check(&text).expect_err(&text);
+            assert!(error.starts_with(&said), "{text:?}: {error}");
         }
     }
 }

@@ -254,7 +254,7 @@ pub(crate) fn asked(held: Vec<Hold>, asked: &[Hold]) -> Vec<Hold> {
 }
 
 /// Bytes as hexadecimal digits, which every SQL dialect and setting reads the same way.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn hex(text: &str) -> String {
     use std::fmt::Write as _;
 

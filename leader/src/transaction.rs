@@ -120,6 +120,15 @@ impl<DB: Fenced> Transaction<DB> {
         Ok(nested)
     }
 
+    /// A fence that was refused leaves a clean connection, or a transaction to roll back.
+    async fn give_back(mut self) -> Result<(), TransactionError> {
+        if DB::TransactionManager::get_transaction_depth(self.connection()?) > 0 {
+            return self.rollback().await;
+        }
+        self.hand_back();
+        Ok(())
+    }
+
     /// The tenure that it belongs to.
     pub fn tenure(&self) -> &Tenure {
         &self.tenure
@@ -261,8 +270,8 @@ pub struct Key<'t> {
 impl Tenure {
     /// Opens a fenced transaction on the elector's database, on any pool of it.
     ///
-    /// It costs one round trip more than a bare transaction on PostgreSQL, MySQL and MariaDB, and a read on SQLite (where
-    /// it is `BEGIN IMMEDIATE`).
+    /// It costs no round trip more than a bare transaction on PostgreSQL, where the fence comes with `BEGIN`; one on MySQL
+    /// and MariaDB; and a read on SQLite, where it is `BEGIN IMMEDIATE`.
     ///
     /// It waits neither for an exhausted pool nor for a database out of reach once the tenure is over.
     ///
@@ -304,13 +313,13 @@ impl Tenure {
         let mut transaction = self.open(pool).await?;
         self.check()?;
         let key = self.key(true);
-        DB::TransactionManager::begin(transaction.connection()?, DB::statement(&key)).await?;
+        let begun = DB::begin(transaction.connection()?, &key).await;
         (transaction.begun, transaction.fenced) = (true, true);
-        match DB::hold(transaction.connection()?, &key).await {
+        match begun {
             Ok(true) => Ok(transaction),
             Ok(false) => {
                 // Before the keeper is asked: on SQLite it waits for the file that this transaction holds.
-                let _ = transaction.rollback().await;
+                let _ = transaction.give_back().await;
                 Err(self.stranger().await)
             }
             Err(error) => {

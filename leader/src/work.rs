@@ -15,7 +15,8 @@ pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 ///
 /// The linker gathers elements by the slice's name alone, in whatever crate they are. So it carries the crate and the
 /// version: an incompatible version of `leader` in the same program, whose elements have another layout, has a slice of
-/// its own, and so has an application that calls one `WORKS`.
+/// its own, and so has an application that calls one `WORKS`. Slices of one name, as of one version from two sources,
+/// are never mixed: `linkme` panics at the first look at one of them.
 #[linkme::distributed_slice]
 pub static LEADER_WORKS_0_1: [Registration];
 pub use LEADER_WORKS_0_1 as WORKS;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use leader::{Builder, Elector, Error, Tenure, Timings};
+use leader::{Builder, Elector, Error, Fault, Tenure, Timings};
 use leader_tests::harness::{Kind, TestDatabase};
 
 fn elector(url: &str) -> Builder {
@@ -193,4 +193,28 @@ async fn a_start_that_fails_runs_nothing() {
         0,
         "not even a table"
     );
+}
+
+/// The table is that of the compiler and of the columns, see `leader/src/name/cases.rs`.
+#[tokio::test]
+async fn every_bad_name_is_refused_in_one_answer() {
+    let database = TestDatabase::create(Kind::Sqlite).await;
+    let mut builder = elector(&database.url);
+    let mut bad = Vec::new();
+    for (text, times, verdict) in include!("../../leader/src/name/cases.rs") {
+        let text = text.repeat(times);
+        builder = builder.work(text.clone(), async |_: Tenure| {});
+        if verdict != "good" {
+            bad.push(text);
+        }
+    }
+    let Err(Error::Registration(faults)) = builder.start().await else {
+        panic!("bad names were let in");
+    };
+    let refused = faults.into_iter().map(|fault| match fault {
+        Fault::Name { name, .. } => name,
+        other => panic!("{other}"),
+    });
+    bad.sort();
+    assert_eq!(refused.collect::<Vec<_>>(), bad);
 }

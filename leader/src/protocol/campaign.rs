@@ -141,7 +141,10 @@ impl Campaign {
         if let Some(request) = self.choose(now) {
             let give_up = self.give_up(&request, now);
             if let (Request::Renew { .. }, Some(session)) = (&request, &mut self.session) {
-                session.trying(now);
+                // One that is not due keeps the rhythm: an outage makes all replicas ask at one moment.
+                if now >= session.renewal_due(&self.timings) {
+                    session.trying(now);
+                }
                 self.renew_now = false;
             }
             return Next::Send(Attempt { request, started: now, give_up });

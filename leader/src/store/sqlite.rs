@@ -4,6 +4,7 @@
 //! the keeper tries again every millisecond, and a [`Turnstile`] lets it in between two fenced transactions.
 
 mod held_up;
+mod mark;
 mod turnstile;
 
 use std::path::Path;
@@ -19,6 +20,7 @@ use crate::name::WorkName;
 use crate::protocol::{Digest, Hold, Scan, SessionId};
 use crate::tables::SQLITE as TABLES;
 use held_up::HeldUp;
+use mark::Mark;
 
 pub(crate) use turnstile::Turnstile;
 
@@ -80,9 +82,6 @@ const RELEASE: &str = "UPDATE leader_names SET session_id = NULL WHERE namespace
 const ENSURE: &str = "INSERT INTO leader_names (namespace, name) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING";
 const CLOSE: &str = "DELETE FROM leader_sessions WHERE id = ?1";
 
-/// How often a standby looks whether the file has changed; a look costs microseconds.
-const LOOK: Duration = Duration::from_millis(25);
-
 /// How soon a busy file is tried again.
 const AGAIN: Duration = Duration::from_millis(1);
 
@@ -92,13 +91,13 @@ pub(crate) struct Sqlite {
     connection: Option<SqliteConnection>,
     turnstile: Turnstile,
     held_up: HeldUp,
-    /// The file's version at the last look.
-    version: Option<i64>,
+    mark: Mark,
 }
 
 impl Sqlite {
     pub(crate) fn new(options: SqliteConnectOptions, scope: Scope) -> Self {
         let turnstile = Turnstile::beside(options.get_filename());
+        let mark = Mark::in_file(turnstile.file());
         let held_up = HeldUp::new(options.get_filename(), scope.attempt / 2);
         Self {
             options: options
@@ -112,7 +111,7 @@ impl Sqlite {
             connection: None,
             turnstile,
             held_up,
-            version: None,
+            mark,
         }
     }
 
@@ -286,33 +285,24 @@ impl Store for Sqlite {
     async fn release(&mut self, id: SessionId, held: &[Hold]) -> Result<Vec<Hold>, StoreError> {
         let (namespace, held, id) = (self.namespace(), json_holds(held), id.to_string());
         // Who writes has the whole file: no row can be locked by somebody else.
-        self.write(RELEASE, &[Value::Text(&namespace), Value::Text(&held), Value::Text(&id)])
-            .await
-            .map(|_| Vec::new())
+        self.write(RELEASE, &[Value::Text(&namespace), Value::Text(&held), Value::Text(&id)]).await?;
+        self.mark.change();
+        Ok(Vec::new())
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
         let id = id.to_string();
-        self.write(CLOSE, &[Value::Text(&id)]).await.map(drop)
+        self.write(CLOSE, &[Value::Text(&id)]).await?;
+        self.mark.change();
+        Ok(())
     }
 
     fn hang_up(&mut self) {
         self.connection = None;
-        self.version = None;
     }
 
     async fn changed(&mut self) {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            // A look that fails is not a reason to say anything: the next statement will fail and say why.
-            let Ok(rows) = self.read("PRAGMA data_version", &[]).await else {
-                continue;
-            };
-            let version = rows.first().and_then(|row| row.try_get(0).ok());
-            if version.is_some() && self.version.replace(version.unwrap_or_default()) != version {
-                return;
-            }
-        }
+        self.mark.changed().await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use sqlx::{AssertSqlSafe, Database, PgConnection, Pool, Postgres, Row, raw_sql};
+use sqlx::{AssertSqlSafe, Database, PgConnection, Pool, Postgres, Row, SqlSafeStr, raw_sql};
 use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
@@ -12,26 +12,27 @@ use crate::store::millis;
 use crate::store::postgres::{NOW, text};
 
 impl Dialect for Postgres {
+    async fn begin(connection: &mut PgConnection, key: &Key<'_>) -> sqlx::Result<bool> {
+        /// A text that is no number.
+        const REFUSED: &str = "22P02";
+
+        // In one message with `BEGIN`, whose answer sqlx does not show: what it does show is an error. The transaction
+        // that an error leaves behind, sqlx does not know of.
+        let statement = AssertSqlSafe(format!("BEGIN; {}", fence(key, Absent::Fails))).into_sql_str();
+        match <Self as Database>::TransactionManager::begin(connection, Some(statement)).await {
+            Ok(()) => Ok(true),
+            Err(error) if code(&error).as_deref() == Some(REFUSED) => {
+                raw_sql("ROLLBACK").execute(connection).await?;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     async fn hold(connection: &mut PgConnection, key: &Key<'_>) -> sqlx::Result<bool> {
-        // One simple message: the fence, the bound on a frozen holder and the annotation. A holder that leaves
-        // results unread is not idle; `tcp_user_timeout` is what ends it.
-        let idle = millis(key.idle);
-        let statement = format!(
-            "SELECT set_config('idle_in_transaction_session_timeout', \
-               CASE WHEN current_setting('idle_in_transaction_session_timeout')::interval BETWEEN '1ms' AND '{idle}ms' \
-               THEN current_setting('idle_in_transaction_session_timeout') ELSE '{idle}ms' END, true), \
-             set_config('tcp_user_timeout', '{idle}', true), set_config('application_name', '{tag}', true) \
-             FROM leader_names n WHERE n.namespace = {namespace} AND n.name = {name} AND n.term = {term} AND n.session_id = '{session}' FOR SHARE \
-             /*trace_id='{trace_id}'*/",
-            tag = tag(key),
-            namespace = text(key.namespace),
-            name = text(key.name),
-            term = key.term,
-            session = key.session,
-            trace_id = key.trace_id,
-        );
-        let row = raw_sql(AssertSqlSafe(statement)).fetch_optional(connection).await?;
-        Ok(row.is_some())
+        let held: i64 =
+            raw_sql(AssertSqlSafe(fence(key, Absent::Counts))).fetch_one(connection).await?.try_get(0)?;
+        Ok(held > 0)
     }
 
     async fn commit(connection: &mut PgConnection) -> sqlx::Result<bool> {
@@ -60,6 +61,40 @@ impl Dialect for Postgres {
     fn is_missing(error: &sqlx::Error) -> bool {
         code(error).as_deref() == Some("42P01")
     }
+}
+
+/// What a fence does without its row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    /// It answers 0.
+    Counts,
+    /// It fails, and the transaction with it.
+    Fails,
+}
+
+/// One statement: the share lock, the bound on a frozen holder and the annotation. A holder that leaves results unread
+/// is not idle; `tcp_user_timeout` is what ends it.
+fn fence(key: &Key<'_>, absent: Absent) -> String {
+    let idle = millis(key.idle);
+    let answer = match absent {
+        Absent::Counts => "count(*)",
+        Absent::Fails => "(CASE count(*) WHEN 0 THEN 'refused by leader: this tenure is over' END)::int",
+    };
+    format!(
+        "SELECT {answer}, set_config('idle_in_transaction_session_timeout', \
+           CASE WHEN current_setting('idle_in_transaction_session_timeout')::interval BETWEEN '1ms' AND '{idle}ms' \
+           THEN current_setting('idle_in_transaction_session_timeout') ELSE '{idle}ms' END, true), \
+         set_config('tcp_user_timeout', '{idle}', true), set_config('application_name', '{tag}', true) \
+         FROM (SELECT 1 FROM leader_names n WHERE n.namespace = {namespace} AND n.name = {name} AND n.term = {term} \
+           AND n.session_id = '{session}' FOR SHARE) AS held \
+         /*trace_id='{trace_id}'*/",
+        tag = tag(key),
+        namespace = text(key.namespace),
+        name = text(key.name),
+        term = key.term,
+        session = key.session,
+        trace_id = key.trace_id,
+    )
 }
 
 fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {

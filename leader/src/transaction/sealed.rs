@@ -66,6 +66,18 @@ pub trait Dialect: Database {
         None
     }
 
+    /// Begins a transaction and fences it; whether it is held. If not, the transaction may be open all the same: sqlx
+    /// knows.
+    fn begin(
+        connection: &mut Self::Connection,
+        key: &Key<'_>,
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send {
+        async {
+            Self::TransactionManager::begin(connection, Self::statement(key)).await?;
+            Self::hold(connection, key).await
+        }
+    }
+
     /// What `statement` would have set, in a transaction that somebody else began.
     fn prepare_fence(
         connection: &mut Self::Connection,

@@ -1,12 +1,13 @@
 //! Fences on SQLite.
 
-use sqlx::{Database, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
+use sqlx::{AssertSqlSafe, Database, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, raw_sql};
 
 use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
 use super::sealed::Dialect;
 use crate::status::{Lease, lease, leases};
+use crate::store::hex;
 use crate::store::sqlite::{NOW, Turnstile, in_memory};
 
 impl Dialect for Sqlite {
@@ -38,21 +39,18 @@ impl Dialect for Sqlite {
     }
 
     async fn hold(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<bool> {
-        // The transaction has the write lock, and so the whole file: there is nothing left to lock.
-        let row = sqlx::query(
-            "SELECT 1 FROM leader_names WHERE namespace = ?1 AND name = ?2 AND session_id = ?3 AND term = ?4",
-        )
-        .bind(key.namespace.to_owned())
-        .bind(key.name.to_owned())
-        .bind(key.session.clone())
-        .bind(key.term)
-        .fetch_optional(&mut *connection)
-        .await?;
-        if row.is_some() && key.own {
-            // By the savepoint the commit knows the transaction again.
-            sqlx::query("SAVEPOINT leader_fence").execute(connection).await?;
-        }
-        Ok(row.is_some())
+        // The transaction has the write lock, and so the whole file: there is nothing left to lock. By the savepoint the
+        // commit knows the transaction again.
+        let savepoint = if key.own { "; SAVEPOINT leader_fence" } else { "" };
+        let statement = format!(
+            "SELECT 1 FROM leader_names WHERE namespace = {} AND name = {} AND session_id = '{}' AND term = {}{savepoint}",
+            text(key.namespace),
+            text(key.name),
+            key.session,
+            key.term,
+        );
+        let rows = raw_sql(AssertSqlSafe(statement)).fetch_all(connection).await?;
+        Ok(!rows.is_empty())
     }
 
     async fn last_term(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<Option<i64>> {
@@ -88,4 +86,9 @@ impl Dialect for Sqlite {
     fn is_missing(error: &sqlx::Error) -> bool {
         error.as_database_error().is_some_and(|error| error.message().starts_with("no such table: leader_"))
     }
+}
+
+/// A text as an expression that no quote can end.
+fn text(text: &str) -> String {
+    format!("CAST(x'{}' AS TEXT)", hex(text))
 }

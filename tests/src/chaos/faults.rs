@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{AssertSqlSafe, Connection, raw_sql};
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection, raw_sql};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::link::Link;
@@ -119,16 +118,23 @@ impl Site {
 
     async fn lock(&self, length: Duration) {
         let url = &self.database.url;
-        let options: SqliteConnectOptions = url.parse().expect("a good URL");
-        let options = options.busy_timeout(Duration::from_secs(10));
-        let mut connection = SqliteConnection::connect_with(&options).await.expect("the file is there");
-        while raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.is_err() {
-            sleep(AGAIN).await;
-        }
+        let mut connection = loop {
+            match begin_immediate(url).await {
+                Ok(connection) => break connection,
+                // Somebody who is frozen may hold it.
+                Err(_) => sleep(AGAIN).await,
+            }
+        };
         sleep(length).await;
         raw_sql("ROLLBACK").execute(&mut connection).await.expect("it is open");
         let _ = connection.close().await;
     }
+}
+
+async fn begin_immediate(url: &str) -> sqlx::Result<SqliteConnection> {
+    let mut connection = SqliteConnection::connect(url).await?;
+    raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await?;
+    Ok(connection)
 }
 
 /// Between two attempts at a database that is down.

@@ -18,7 +18,7 @@ use super::post::Post;
 use super::pulse::Pulse;
 use super::report::Report;
 use super::schedule::{Lane, REPLICAS, Schedule, Timed};
-use crate::harness::{Kind, Launch, Server, TestDatabase, now_ms};
+use crate::harness::{Kind, Launch, PATIENCE, Server, TestDatabase, eventually, now_ms};
 
 /// Without a fault in the end, so that every name must find a leader.
 const CALM: Duration = Duration::from_secs(10);
@@ -122,7 +122,12 @@ async fn happen(
     let watched = Span { from, until: now_ms() };
     let processes = join_all(posts.into_iter().map(Post::dismiss)).await.concat();
     enough.cancel();
-    let rows = observer.await.expect("the ledger is read");
+    let mut rows = observer.await.expect("nothing panics there");
+    let all = eventually("the ledger", PATIENCE, async || site.database.try_ledger(0).await.ok()).await;
+    for (id, row) in all {
+        rows.entry(id).or_insert(Row { id, row, unseen: None });
+    }
+    let rows = rows.into_values().collect();
     let disturbances = std::mem::take(&mut *disturbances.lock().unwrap_or_else(PoisonError::into_inner));
     History { kind, watched, processes, disturbances, stalls: pulse.stalls(), rows }
 }
@@ -160,7 +165,7 @@ async fn disturb(
 }
 
 /// Looks at the ledger again and again, so that it is known when a row was not there yet.
-async fn observe(site: Arc<Site>, enough: CancellationToken) -> Vec<Row> {
+async fn observe(site: Arc<Site>, enough: CancellationToken) -> BTreeMap<i64, Row> {
     const PAUSE: Duration = Duration::from_millis(40);
     /// A transaction that is still open has taken its id already, so the last ids are looked at again.
     const AGAIN: i64 = 500;
@@ -179,9 +184,5 @@ async fn observe(site: Arc<Site>, enough: CancellationToken) -> Vec<Row> {
         }
         sleep(PAUSE).await;
     }
-    // What was skipped in between.
-    for (id, row) in site.database.try_ledger(0).await.expect("the ledger can be read") {
-        rows.entry(id).or_insert(Row { id, row, unseen: None });
-    }
-    rows.into_values().collect()
+    rows
 }

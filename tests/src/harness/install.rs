@@ -112,18 +112,21 @@ pub(super) fn mariadb(clock: Clock) -> anyhow::Result<Installed> {
         ),
     )?;
     hand_over(&mut supervisor, "mysql")?;
+    // A temporary directory of its own: servers that start delete what looks like their own of before.
     supervisor.run(&format!(
-        "{as_user}{} --no-defaults --datadir={} --auth-root-authentication-method=normal --skip-test-db",
+        "{as_user}{} --no-defaults --datadir={} --tmpdir={} --auth-root-authentication-method=normal --skip-test-db",
         quote(install),
         quote(&data),
+        quote(&directory),
     ))?;
     let port = free_port()?;
     let command = format!(
-        "{as_user}{}{} --no-defaults --datadir={} --socket={} --port={port} --bind-address=127.0.0.1 --pid-file={} \
+        "{as_user}{}{} --no-defaults --datadir={} --tmpdir={} --socket={} --port={port} --bind-address=127.0.0.1 --pid-file={} \
          --init-file={} --skip-name-resolve --max-connections=500 --innodb-buffer-pool-size=64M --innodb-log-file-size=48M",
         with_clock(clock, &directory)?,
         quote(serve),
         quote(&data),
+        quote(&directory),
         quote(directory.join("socket")),
         quote(directory.join("pid")),
         quote(roles),

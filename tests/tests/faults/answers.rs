@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leader::{EventKind, Timings};
-use leader_tests::harness::local::{Events, Led, Puppet};
+use leader_tests::harness::local::{Events, Puppet};
 use leader_tests::harness::proxy::Judged;
 use leader_tests::harness::{Fate, Proxy, Sql, Statement, To};
 use tokio::time::Instant;
 
-use crate::{NAME, TIMINGS, assert_never_two, behind_a_proxy, elector, lead, scenarios};
+use crate::{LOSSY, NAME, TIMINGS, assert_never_two, behind_a_proxy, elector, lead, lead_with, scenarios};
 
 scenarios!(servers:
     nobody_runs_beside_a_renewal_that_hangs,
@@ -48,10 +48,7 @@ async fn trust_is_counted_from_the_start_of_the_renewal<DB: Sql>() {
     let timings = Timings { attempt: Some(Duration::from_millis(1500)), ..TIMINGS };
 
     let (_database, proxy) = behind_a_proxy::<DB>().await;
-    let led = Led::by(|events, puppet| {
-        elector(proxy.url(), "first", events).timings(timings).work(NAME, puppet.work())
-    })
-    .await;
+    let led = lead_with(timings, proxy.url(), "first").await;
     let answers = AtomicUsize::new(0);
     proxy.rule(move |message| match message.is(To::Client, Statement::Renew) {
         true if answers.fetch_add(1, Ordering::Relaxed) < 4 => Fate::Delay(LATE),
@@ -69,13 +66,8 @@ async fn trust_is_counted_from_the_start_of_the_renewal<DB: Sql>() {
 
 /// One missed renewal is no outage.
 async fn every_second_renewal_is_lost<DB: Sql>() {
-    let timings = Timings { attempt: Some(Duration::from_millis(600)), ..TIMINGS };
-
     let (_database, proxy) = behind_a_proxy::<DB>().await;
-    let led = Led::by(|events, puppet| {
-        elector(proxy.url(), "first", events).timings(timings).work(NAME, puppet.work())
-    })
-    .await;
+    let led = lead_with(LOSSY, proxy.url(), "first").await;
     let renewals = AtomicUsize::new(0);
     proxy.rule(move |message| {
         let renews = message.is(To::Server, Statement::Renew);
@@ -89,14 +81,14 @@ async fn every_second_renewal_is_lost<DB: Sql>() {
     led.tenure.check().unwrap();
     assert_eq!(led.events.count(EventKind::Lost), 0, "{:?}", led.events);
     let lost = proxy.judged().iter().filter(|judged| judged.fate == Fate::Swallow).count();
-    assert!(lost >= 4, "only {lost} renewals were lost");
+    assert!(lost >= 3, "only {lost} renewals were lost");
 }
 
 async fn a_lease_is_lost_at_the_deadline_and_not_before<DB: Sql>() {
     const SLACK: Duration = Duration::from_millis(500);
 
     let (_database, proxy) = behind_a_proxy::<DB>().await;
-    let led = lead(proxy.url(), "first").await;
+    let led = lead_with(LOSSY, proxy.url(), "first").await;
     proxy.wait("a renewal", |judged| judged.message.is(To::Client, Statement::Renew)).await;
     proxy.each(To::Server, Statement::Renew, Fate::Swallow);
     let lost = led.events.of(EventKind::Lost, &led.tenure).await;
@@ -110,7 +102,7 @@ async fn a_lease_is_lost_at_the_deadline_and_not_before<DB: Sql>() {
 /// The answer to a renewal that was given up comes after the answers to later ones, and then the answers stop.
 async fn answers_in_another_order<DB: Sql>() {
     let (_database, proxy) = behind_a_proxy::<DB>().await;
-    let led = lead(proxy.url(), "first").await;
+    let led = lead_with(LOSSY, proxy.url(), "first").await;
     proxy.next(To::Client, Statement::Renew, Fate::Hold);
     let held = proxy.wait("an answer", |judged| judged.fate == Fate::Hold).await;
     let later = |judged: &Judged| {

@@ -8,14 +8,14 @@ use leader_tests::harness::proxy::Judged;
 use leader_tests::harness::{Sql, Statement, To, eventually};
 use tokio::time::Instant;
 
-use crate::{NAME, TIMINGS, behind_a_proxy, elector, lead, scenarios};
+use crate::{LOSSY, NAME, TIMINGS, behind_a_proxy, elector, lead, lead_with, scenarios};
 
 scenarios!(servers: a_tenure_survives_its_connection);
 scenarios!(postgres: standbys_look_while_nobody_hears, a_listening_connection_that_died_is_noticed);
 
 async fn a_tenure_survives_its_connection<DB: Sql>() {
     let (_database, proxy) = behind_a_proxy::<DB>().await;
-    let led = lead(proxy.url(), "first").await;
+    let led = lead_with(LOSSY, proxy.url(), "first").await;
     for _ in 0..2 {
         proxy.swallow_old(|_| true);
         tokio::time::sleep(TIMINGS.lease).await;

@@ -1,12 +1,12 @@
 //! Statements that fail in passing, every second of them, or wait for a lock: that is no loss, and no fence is fooled.
 
 use leader::{EventKind, TransactionError};
-use leader_tests::harness::local::{Events, Led, Puppet, SLEEPY};
+use leader_tests::harness::local::{Events, Puppet, SLEEPY};
 use leader_tests::harness::{Kind, PATIENCE, Sql, TestDatabase, eventually};
 use sqlx::Connection;
 use tokio::time::Instant;
 
-use crate::{NAME, TIMINGS, elector, lead, scenarios};
+use crate::{NAME, TIMINGS, elector, lead, lead_with, scenarios};
 
 scenarios!(postgres: serialization_failures, deadlocks, locks_that_are_not_available);
 scenarios!(mysql: deadlocks_1213, lock_waits_1205, changes_1020);
@@ -121,10 +121,7 @@ fn every_second_fails(kind: Kind, code: &str) -> Vec<String> {
 
 async fn a_fence_after_a_lock_wait_sees_the_present<DB: Sql>() {
     let database = TestDatabase::create_to_wait(DB::KIND).await;
-    let led = Led::by(|events, puppet| {
-        elector(&database.url, "first", events).timings(SLEEPY).work(NAME, puppet.work())
-    })
-    .await;
+    let led = lead_with(SLEEPY, &database.url, "first").await;
     let pool = DB::pool(&database, 2);
     let mut other = pool.acquire().await.unwrap();
 
@@ -136,18 +133,15 @@ async fn a_fence_after_a_lock_wait_sees_the_present<DB: Sql>() {
     let overtaken =
         "UPDATE leader_names SET term = term + 1, session_id = 'ffffffffffffffffffffffffffffffff'";
     DB::run(&mut other, &format!("BEGIN; {overtaken}")).await.unwrap();
-    let begin = async { led.tenure.begin(&pool).await.map(drop) };
-    let (refused, ()) = tokio::join!(begin, once_waited_for::<DB>(&database, &mut other));
+    let again = async { led.tenure.begin(&pool).await.map(drop) };
+    let (refused, ()) = tokio::join!(again, once_waited_for::<DB>(&database, &mut other));
     assert!(matches!(refused, Err(TransactionError::Ended(_))), "{refused:?}");
 }
 
 /// The same for a transaction of the user's own, whose snapshot is older than the wait.
 async fn a_fence_with_an_old_snapshot_after_a_lock_wait<DB: Sql>() {
     let database = TestDatabase::create_to_wait(DB::KIND).await;
-    let led = Led::by(|events, puppet| {
-        elector(&database.url, "first", events).timings(SLEEPY).work(NAME, puppet.work())
-    })
-    .await;
+    let led = lead_with(SLEEPY, &database.url, "first").await;
     let pool = DB::pool(&database, 2);
     let mut other = pool.acquire().await.unwrap();
     let mut mine = pool.acquire().await.unwrap();

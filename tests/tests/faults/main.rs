@@ -55,11 +55,15 @@ const TIMINGS: Timings = Timings {
     lease: Duration::from_secs(4),
     renew: Duration::from_millis(500),
     deadline: Duration::from_secs(3),
+    attempt: Some(Duration::from_millis(2500)),
     grace: Duration::from_secs(1),
     campaign: Duration::from_secs(1),
     release: Duration::from_secs(1),
     ..FAST
 };
+
+/// For ways that swallow: an attempt that is given up leaves time for more.
+const LOSSY: Timings = Timings { attempt: Some(Duration::from_millis(1200)), ..TIMINGS };
 
 /// For outages of some seconds.
 const PATIENT: Timings = Timings {
@@ -83,7 +87,12 @@ fn elector(url: &str, instance: &str, events: &Events) -> Builder {
 
 /// An elector that leads.
 async fn lead(url: &str, instance: &str) -> Led {
-    Led::by(|events, puppet| elector(url, instance, events).work(NAME, puppet.work())).await
+    lead_with(TIMINGS, url, instance).await
+}
+
+async fn lead_with(timings: Timings, url: &str, instance: &str) -> Led {
+    Led::by(|events, puppet| local::elector(url, instance, events).timings(timings).work(NAME, puppet.work()))
+        .await
 }
 
 /// The term of a name by the tables.

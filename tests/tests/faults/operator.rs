@@ -2,11 +2,11 @@
 //! everything recovers by itself.
 
 use leader::{EventKind, TransactionError};
-use leader_tests::harness::local::{Events, Led, Puppet, SLEEPY};
+use leader_tests::harness::local::{Events, Puppet, SLEEPY};
 use leader_tests::harness::{Kind, Sql, TestDatabase};
 use sqlx::Pool;
 
-use crate::{NAME, TIMINGS, elector, lead, scenarios};
+use crate::{NAME, TIMINGS, elector, lead, lead_with, scenarios};
 
 scenarios!(every database:
     rows_of_names_are_deleted,
@@ -58,21 +58,27 @@ enum Change {
 }
 
 impl Change {
+    /// At once where the database can: what is seen half-way may be lost again.
     fn statements(self, kind: Kind) -> Vec<String> {
-        let each = |tables: &[&str], statement: &str| -> Vec<String> {
-            tables.iter().map(|table| statement.replace("{}", table)).collect()
+        let each = |tables: &[&str], statement: &str| -> String {
+            let all: Vec<String> = tables.iter().map(|table| statement.replace("{}", table)).collect();
+            format!("BEGIN; {}; COMMIT", all.join("; "))
         };
         let schema = match kind {
             Kind::Postgres => leader::tables::POSTGRES,
             Kind::MySql => leader::tables::MYSQL,
             Kind::Sqlite => leader::tables::SQLITE,
         };
+        let drop = match kind {
+            Kind::Sqlite => each(&BOTH, "DROP TABLE {}"),
+            _ => format!("DROP TABLE {}", BOTH.join(", ")),
+        };
         match self {
-            Self::Delete(tables) => each(tables, "DELETE FROM {}"),
-            Self::Drop => each(&BOTH, "DROP TABLE {}"),
-            Self::Recreate => [each(&BOTH, "DROP TABLE {}"), vec![schema.to_owned()]].concat(),
+            Self::Delete(tables) => vec![each(tables, "DELETE FROM {}")],
+            Self::Drop => vec![drop],
+            Self::Recreate => vec![drop, schema.to_owned()],
             Self::Restore(tables) => {
-                each(tables, "BEGIN; DELETE FROM {}; INSERT INTO {} SELECT * FROM dump_{}; COMMIT")
+                vec![each(tables, "DELETE FROM {}; INSERT INTO {} SELECT * FROM dump_{}")]
             }
         }
     }
@@ -89,10 +95,7 @@ async fn recovers<DB: Sql>(change: Change) {
     }
     dumped.running.shutdown().await.unwrap();
 
-    let sleepy = Led::by(|events, puppet| {
-        elector(&database.url, "sleepy", events).timings(SLEEPY).work(NAME, puppet.work())
-    })
-    .await;
+    let sleepy = lead_with(SLEEPY, &database.url, "sleepy").await;
     assert!(sleepy.tenure.term() > dumped.tenure.term());
     let (events, mut puppet) = (Events::default(), Puppet::default());
     let standby = elector(&database.url, "standby", &events).work(NAME, puppet.work()).start().await.unwrap();

@@ -422,3 +422,14 @@ fn an_expired_session_is_reaped_before_its_names_are_claimed() {
     let claim = sent(&mut campaign, 300).request;
     assert!(matches!(&claim, Request::Claim { gone, .. } if *gone == [id]), "{claim:?}");
 }
+
+/// Else replicas that all fail at one moment would renew in step from then on.
+#[test]
+fn a_renewal_that_is_not_due_keeps_the_rhythm() {
+    let mut campaign = leading(&["a", "b"]);
+    campaign.confirm();
+    let extra = answer(&mut campaign, 700, Ok(digest(2, 3)));
+    assert!(matches!(extra, Request::Renew { .. }), "{extra:?}");
+    let next = (701..).find(|now| matches!(campaign.next(at(*now)), Next::Send(_)));
+    assert_eq!(next, Some(2_000));
+}

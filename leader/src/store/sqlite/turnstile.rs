@@ -18,6 +18,10 @@ impl Turnstile {
         Self(name.into())
     }
 
+    pub(super) fn file(&self) -> PathBuf {
+        self.0.clone()
+    }
+
     /// Closes it until the file is dropped, if nobody else has.
     pub(super) fn close(&self) -> Option<File> {
         let file = self.open()?;

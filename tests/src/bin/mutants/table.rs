@@ -51,8 +51,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "fence-without-term-postgres",
         file: "leader/src/transaction/postgres.rs",
-        guard: "AND n.term = {term} AND",
-        without: "AND {term} = {term} AND",
+        guard: "AND n.term = {term} \\",
+        without: "AND {term} = {term} \\",
         test: real!("transactions", "stale::a_stale_term_is_refused::postgres"),
     },
     Mutant {

@@ -22,7 +22,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
     let mut failed: Vec<_> = history.processes.iter().collect();
     failed.retain(|process| process.status == Some(1) && !has_started(process));
     failed.retain(|process| !may_fail_to_start(history, process));
-    if failed.len() > 1 + history.processes.len() / 20 {
+    if failed.len() > 2 + history.processes.len() / 5 {
         for process in failed {
             found(process, "the start failed, with nothing in its way");
         }

@@ -7,7 +7,7 @@ use super::{Breach, End, Excuse, Tenure, Verdict, Violation, ms, obedience};
 use crate::chaos::history::{GRACE, History, Span};
 use crate::harness::timings;
 
-/// How long after its claim was committed a tenure may begin: an answer that took longer than an attempt starts none.
+/// How long after its claim was committed a tenure may begin, and what meets it in between: an answer that took longer than an attempt starts none.
 const CLAIM: Duration = Duration::from_secs(2);
 
 pub(super) fn check(history: &History, tenures: &[Tenure], verdict: &mut Verdict) {
@@ -71,7 +71,7 @@ fn excuse(history: &History, earlier: &Tenure, later: &Tenure) -> Option<Excuse>
     let soon_after = |cause: Span, bound: i64| {
         let to_its_end = Span { from: cause.until, until: earlier.span.until };
         cause.from <= later.span.from
-            && cause.until >= earlier.span.from
+            && cause.until >= earlier.span.from - ms(CLAIM)
             && history.awake(earlier.process, to_its_end) <= bound
     };
     if process.frozen.iter().any(|frozen| frozen.length() >= shortest && soon_after(*frozen, obedience())) {

@@ -235,6 +235,9 @@ fn who_was_robbed_has_its_grace() {
             .lost(0, 5, 200, 20_300, 21_000)
             .tenure(1, 6, 20_050, END)
             .passes_by(Excuse::Robbed);
+        // Between the claim and the election.
+        let late = robbed(fault.clone()).tenure(2, 4, 200, 20_000).lost(0, 5, 20_100, 20_300, 21_000);
+        late.tenure(1, 6, 20_150, END).passes_by(Excuse::Robbed);
         robbed(fault).lost(0, 5, 200, 22_000, 23_100).tenure(1, 6, 20_050, END).breaks(Breach::Overlap);
     }
     for fault in [Fault::DeleteSessions { replica: 1 }, Fault::DeleteName { name: "returns" }, cut(0)] {
@@ -360,7 +363,11 @@ fn processes_end_as_they_should() {
     broken_start(|story| story.frozen(2, 0, 1_000).on(Kind::Sqlite)).passes();
     broken_start(|story| story.stalled(0, 300)).passes();
     broken_start(|story| story.frozen(2, 0, 1_000)).passes_by(Excuse::SlowStart);
-    broken_start(|story| story.exited(1, 50, 1)).breaks_all(&[Breach::Exit, Breach::Exit]);
+    let four = broken_start(|mut story| {
+        story.0.processes.extend([process(0), process(0), process(0)]);
+        story.exited(3, 50, 1).exited(4, 50, 1).exited(5, 50, 1)
+    });
+    four.breaks_all(&[Breach::Exit; 4]);
     good().exited(0, 30_000, 1).disturbed(cut(0), 29_000, 29_500).breaks(Breach::Exit);
     good().exited(0, 30_000, 101).breaks(Breach::Exit);
     let broken = |of: fn(&mut Process)| {

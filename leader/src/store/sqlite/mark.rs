@@ -1,0 +1,85 @@
+//! Tells the standbys of a file that names were given back.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A number in the file beside the database that changes with every release. `PRAGMA data_version` would tell of every
+/// write of anybody, and each would make every standby look at the tables. It is a hint: a file that cannot be written
+/// costs speed and nothing else.
+pub(super) struct Mark {
+    file: PathBuf,
+    seen: Option<u128>,
+    told: bool,
+}
+
+impl Mark {
+    pub(super) fn in_file(file: PathBuf) -> Self {
+        let mut mark = Self { file, seen: None, told: false };
+        mark.seen = mark.read();
+        mark
+    }
+
+    /// Names were given back.
+    pub(super) fn change(&mut self) {
+        let mark = crate::random::bits();
+        self.seen = Some(mark);
+        // Not truncated before: a file that is read at that moment would be empty.
+        let file = File::options().create(true).write(true).truncate(false).open(&self.file);
+        if let Err(error) = file.and_then(|mut file| file.write_all(&mark.to_le_bytes()))
+            && !std::mem::replace(&mut self.told, true)
+        {
+            let file = self.file.display();
+            tracing::warn!(%file, %error, "standbys notice releases by scanning, as this file cannot be written");
+        }
+    }
+
+    /// Resolves when somebody else has changed it.
+    pub(super) async fn changed(&mut self) {
+        const LOOK: Duration = Duration::from_millis(20);
+
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let mark = self.read();
+            if mark.is_some() && mark != self.seen {
+                self.seen = mark;
+                return;
+            }
+        }
+    }
+
+    fn read(&self) -> Option<u128> {
+        let read = || -> io::Result<u128> {
+            let mut mark = [0; 16];
+            File::open(&self.file)?.read_exact(&mut mark)?;
+            Ok(u128::from_le_bytes(mark))
+        };
+        read().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_is_seen_once_by_everybody_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("app.db-leader");
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Mark::in_file(file.clone()));
+        let soon = Duration::from_millis(300);
+        assert!(tokio::time::timeout(soon, two.changed()).await.is_err(), "nothing has changed");
+        for _ in 0..3 {
+            one.change();
+            two.changed().await;
+            three.changed().await;
+        }
+        assert!(tokio::time::timeout(soon, one.changed()).await.is_err(), "it was its own");
+        assert!(tokio::time::timeout(soon, two.changed()).await.is_err(), "it was seen");
+        std::fs::remove_file(&file).expect("it was there");
+        assert!(tokio::time::timeout(soon, two.changed()).await.is_err(), "nobody changed it");
+        one.change();
+        two.changed().await;
+    }
+}

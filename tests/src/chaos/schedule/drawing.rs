@@ -1,0 +1,219 @@
+//! Faults by chance.
+//!
+//! They come in stretches, in each of which some parts of the deployment are spared: for the gaps between tenures there is a
+//! bound only while one replica and the database are well.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::{Fault, REPLICAS, Timed, Trouble, Way, Whose};
+use crate::chaos::history::WORKS;
+use crate::harness::{Kind, timings};
+
+pub(super) fn draw(kind: Kind, seed: u64, length: Duration) -> Vec<Timed> {
+    let mut drawing = Drawing { kind, dice: Rng::with_seed(seed), faults: Vec::new() };
+    let mut from = Duration::ZERO;
+    while from < length {
+        let until = (from + drawing.between(8.0..18.0)).min(length);
+        drawing.stretch(from, until);
+        from = until;
+    }
+    drawing.faults
+}
+
+struct Drawing {
+    kind: Kind,
+    dice: Rng,
+    faults: Vec<Timed>,
+}
+
+impl Drawing {
+    fn stretch(&mut self, from: Duration, until: Duration) {
+        // One more than there are: sometimes nobody is spared.
+        let spared = self.dice.usize(0..=REPLICAS);
+        for replica in (0..REPLICAS).filter(|replica| *replica != spared) {
+            if self.chance(0.8) {
+                self.fill(from, until, |drawing| drawing.of_process(replica));
+            }
+            if self.kind != Kind::Sqlite && self.chance(0.7) {
+                self.link(replica, from, until);
+            }
+        }
+        if self.chance(0.5) {
+            return;
+        }
+        if self.chance(0.6) {
+            match self.kind {
+                Kind::Sqlite => self.fill(from, until, Self::of_file),
+                _ => self.fill(from, until, Self::of_server),
+            }
+        }
+        if self.kind != Kind::Sqlite && self.chance(0.4) {
+            self.fill(from, until, Self::of_backends);
+        }
+        if self.chance(0.5) {
+            self.fill(from, until, Self::of_operator);
+        }
+    }
+
+    /// Draws one fault after the other, with pauses.
+    fn fill(&mut self, from: Duration, until: Duration, draw: impl Fn(&mut Self) -> (Duration, Fault)) {
+        let mut at = from + self.between(0.2..3.0);
+        loop {
+            let (length, fault) = draw(self);
+            if at + length > until {
+                return;
+            }
+            self.faults.push(Timed { at, length, fault });
+            at += length + self.between(0.5..4.0);
+        }
+    }
+
+    fn of_process(&mut self, replica: usize) -> (Duration, Fault) {
+        let stubborn = self.chance(0.4);
+        match self.dice.u32(0..7) {
+            0 => (self.between(0.1..2.0), Fault::Kill { replica, stubborn }),
+            1 | 2 => (self.between(1.0..3.0), Fault::Term { replica, stubborn }),
+            kind => {
+                let freeze = match kind {
+                    3 => 0.05..timings::RENEW.as_secs_f64(),
+                    4 => timings::DEADLINE.as_secs_f64()..timings::LEASE.as_secs_f64(),
+                    _ => timings::LEASE.as_secs_f64()..2.0 * timings::LEASE.as_secs_f64(),
+                };
+                (self.between(freeze), Fault::Freeze { replica })
+            }
+        }
+    }
+
+    fn link(&mut self, replica: usize, from: Duration, until: Duration) {
+        match self.dice.u32(0..4) {
+            0 => self.fill(from, until, |drawing| drawing.of_link(replica, Whose::All)),
+            1 => {
+                self.fill(from, until, |drawing| drawing.of_link(replica, Whose::Keeper));
+                self.fill(from, until, |drawing| drawing.of_link(replica, Whose::Works));
+            }
+            _ => self.stragglers(replica, from, until),
+        }
+    }
+
+    fn of_link(&mut self, replica: usize, whose: Whose) -> (Duration, Fault) {
+        let way = match self.dice.u32(0..3) {
+            0 => Way::ToServer,
+            1 => Way::FromServer,
+            _ => Way::Both,
+        };
+        let (length, trouble) = match self.dice.u32(0..4) {
+            0 => (self.between(0.5..5.0), Trouble::Late { by: self.between(0.01..2.5), way }),
+            1 => (self.between(0.2..6.0), Trouble::Held { way }),
+            2 => (self.between(0.2..6.0), Trouble::Swallowed { way }),
+            _ => (self.between(0.0..3.0), Trouble::Cut),
+        };
+        (length, Fault::Link { replica, whose, trouble })
+    }
+
+    /// What a fence is for: the keeper is cut off, and shortly before the work hears of it, its commit is sent and
+    /// takes so long that a successor is there before.
+    fn stragglers(&mut self, replica: usize, from: Duration, until: Duration) {
+        let mut at = from + self.between(0.2..2.0);
+        loop {
+            let after = self.between(0.8..1.6);
+            let lengths = [self.between(3.5..5.0), self.between(0.3..1.5)];
+            let by = self.between(1.7..2.8);
+            if at + lengths[0].max(after + lengths[1]) > until {
+                return;
+            }
+            for (whose, at, length, trouble) in [
+                (Whose::Keeper, at, lengths[0], Trouble::Swallowed { way: Way::Both }),
+                (Whose::Works, at + after, lengths[1], Trouble::Late { by, way: Way::ToServer }),
+            ] {
+                self.faults.push(Timed { at, length, fault: Fault::Link { replica, whose, trouble } });
+            }
+            at += lengths[0].max(after + lengths[1]) + self.between(1.0..4.0);
+        }
+    }
+
+    fn of_server(&mut self) -> (Duration, Fault) {
+        match self.dice.u32(0..5) {
+            0 => (self.between(0.1..3.0), Fault::Restart { power_cut: true }),
+            1 => (self.between(0.1..3.0), Fault::Restart { power_cut: false }),
+            2 => (self.between(0.1..1.5), Fault::FreezeServer),
+            3 => (self.between(1.5..5.0), Fault::FreezeServer),
+            _ => (self.between(0.5..4.0), Fault::ReadOnly),
+        }
+    }
+
+    fn of_file(&mut self) -> (Duration, Fault) {
+        (self.between(0.5..3.0), Fault::Lock)
+    }
+
+    fn of_backends(&mut self) -> (Duration, Fault) {
+        (Duration::ZERO, Fault::KillBackends { count: self.dice.u32(1..=4) })
+    }
+
+    fn of_operator(&mut self) -> (Duration, Fault) {
+        let fault = match self.dice.u32(0..5) {
+            0 => Fault::EmptyTables,
+            1 | 2 => Fault::DeleteName { name: WORKS[self.dice.usize(0..WORKS.len())].0 },
+            _ => Fault::DeleteSessions { replica: self.dice.usize(0..REPLICAS) },
+        };
+        (Duration::ZERO, fault)
+    }
+
+    fn chance(&mut self, of: f64) -> bool {
+        self.dice.f64() < of
+    }
+
+    fn between(&mut self, seconds: Range<f64>) -> Duration {
+        let seconds = seconds.start + self.dice.f64() * (seconds.end - seconds.start);
+        // Whole milliseconds are easier to read, and to write down.
+        Duration::from_secs_f64((seconds * 1_000.0).round() / 1_000.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::Schedule;
+    use super::*;
+
+    const LONG: Duration = Duration::from_mins(20);
+
+    #[test]
+    fn a_seed_makes_one_schedule() {
+        for kind in Kind::ALL {
+            assert_eq!(Schedule::random(kind, 7, LONG), Schedule::random(kind, 7, LONG));
+            assert_ne!(Schedule::random(kind, 7, LONG), Schedule::random(kind, 8, LONG));
+        }
+    }
+
+    #[test]
+    fn every_fault_comes_and_is_over_in_time() {
+        let labels = |kind| -> BTreeSet<String> {
+            let schedule = Schedule::random(kind, 1, LONG);
+            assert!(schedule.faults.iter().all(|timed| timed.at + timed.length <= LONG));
+            schedule.faults.iter().map(Timed::label).collect()
+        };
+        let of_file = labels(Kind::Sqlite);
+        for label in ["kill -9", "SIGTERM", "frozen past the lease", "file locked", "tables emptied"] {
+            assert!(of_file.contains(label), "{label} is not in {of_file:?}");
+        }
+        let of_server = labels(Kind::Postgres);
+        // Three classes of freezes, two signals, three of the operator, four of the server, its connections; and for
+        // each of three groups of connections three troubles in three ways, and cuts.
+        assert_eq!(of_server.len(), 3 + 2 + 3 + 4 + 1 + 3 * (3 * 3 + 1), "{of_server:?}");
+    }
+
+    #[test]
+    fn faults_of_a_lane_do_not_overlap() {
+        for kind in Kind::ALL {
+            for (lane, faults) in Schedule::random(kind, 3, LONG).lanes() {
+                for (one, next) in faults.iter().zip(&faults[1..]) {
+                    assert!(one.at + one.length <= next.at, "{lane:?}: {one:?}, {next:?}");
+                }
+            }
+        }
+    }
+}
