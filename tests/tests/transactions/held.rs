@@ -144,7 +144,8 @@ async fn a_standby_says_what_it_waits_for<DB: Sql>(stage: Stage<DB>) {
 
     open.rollback().await.unwrap();
     puppet.tenure().await;
-    assert!(matches!(role(&standby.status()), Role::Leading { .. }));
+    let mut status = standby.subscribe();
+    status.wait_for(|status| matches!(role(status), Role::Leading { .. })).await.expect("the elector lives");
     let [lease] = &leader::status(&stage.eyes).await.unwrap()[..] else { panic!("one name") };
     assert_eq!(lease.left_by, None);
     let told = logs::about(&session);
