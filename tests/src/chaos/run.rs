@@ -90,7 +90,7 @@ async fn happen(
     let mut links = Vec::new();
     if kind != Kind::Sqlite {
         for _ in 0..REPLICAS {
-            links.push(Link::to(&database.url).await);
+            links.push(Link::to(&database).await);
         }
     }
     let site = Arc::new(Site { database, server: server.map(Arc::new), links });

@@ -53,6 +53,8 @@ pub enum To {
 /// What a request asks for, as far as tests need to tell it from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statement {
+    /// The opening of a session.
+    Open,
     /// A renewal of a session.
     Renew,
     /// A claim of names.
@@ -338,7 +340,9 @@ fn changed(rule: &watch::Receiver<Rule>) -> bool {
 impl Statement {
     fn of(request: &[u8]) -> Self {
         let has = |words: &str| request.windows(words.len()).any(|window| window == words.as_bytes());
-        if has("UPDATE leader_sessions") && !has("WHERE false") {
+        if has("INSERT INTO leader_sessions") {
+            Self::Open
+        } else if has("UPDATE leader_sessions") && !has("WHERE false") {
             Self::Renew
         } else if has("elected_at_ms = ") {
             Self::Claim
