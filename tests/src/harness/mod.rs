@@ -14,6 +14,7 @@
 //! `path_of_replica` is `env!("CARGO_BIN_EXE_replica")` in a test target.
 
 pub mod database;
+pub mod deployment;
 pub mod local;
 pub mod logs;
 pub mod proxy;
@@ -25,6 +26,7 @@ mod slots;
 mod supervisor;
 
 pub use database::{Kind, TestDatabase};
+pub use deployment::Deployment;
 pub use proxy::Proxy;
 pub use replica::{Event, Launch, PATIENCE, Replica, first, timings};
 pub use servers::Server;
