@@ -4,10 +4,8 @@
 mod receiver;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use leader_tests::harness::{Deployment, Kind, Launch, PATIENCE, Sql, TestDatabase, eventually};
-use sqlx::{Postgres, Sqlite};
+use leader_tests::harness::{Deployment, Kind, Launch, Lock, PATIENCE, TestDatabase, eventually};
 
 use receiver::{Batch, Receiver};
 
@@ -73,29 +71,17 @@ impl Relay<'_> {
 
     /// It wakes up while its successor has sent the same records and not marked them yet.
     async fn freezes_in_the_mark(&mut self) {
-        const ROWS: &str = "BEGIN; SELECT id FROM outbox WHERE sent_at IS NULL FOR UPDATE";
-        const FILE: &str = "BEGIN IMMEDIATE";
-
-        match self.outbox.database.kind {
-            Kind::Sqlite => self.freezes_at::<Sqlite>(FILE).await,
-            _ => self.freezes_at::<Postgres>(ROWS).await,
-        }
-    }
-
-    async fn freezes_at<S: Sql>(&mut self, lock: &str) {
         let mut held = self.receiver.hold();
         self.outbox.write(1_500).await;
         held.arrived().await;
         let leader = self.replicas.leader().await;
-        let pool = S::pool(self.outbox.database, 1);
-        let mut connection = pool.acquire().await.expect("a connection");
-        S::run(&mut connection, lock).await.expect("the lock");
+        let lock =
+            Lock::take(self.outbox.database, "SELECT * FROM outbox WHERE sent_at IS NULL FOR UPDATE").await;
         drop(held);
-        self.outbox.mark_waits().await;
-        // It holds nothing: this test does.
+        lock.is_waited_for().await;
         self.replicas.replica(leader.pid).stop();
         let mut held = self.receiver.hold();
-        S::run(&mut connection, "ROLLBACK").await.expect("the lock is gone");
+        lock.release().await;
 
         assert!(held.arrived().await > leader.term, "sent by a successor");
         self.replicas.wake(leader.pid).await;
@@ -169,18 +155,6 @@ impl<'d> Outbox<'d> {
             self.database.execute(&insert).await;
         }
         self.written += records;
-    }
-
-    /// Waits until the mark of a batch waits for a lock.
-    async fn mark_waits(&self) {
-        if self.database.kind == Kind::Sqlite {
-            // Nothing tells who waits for a file. Should it not wait yet, it was frozen before its mark.
-            return tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-        let waiting = "SELECT count(*) FROM pg_stat_activity \
-                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        let waits = async || (self.database.number(waiting).await > 0).then_some(());
-        eventually("a mark that waits", PATIENCE, waits).await;
     }
 
     /// Waits until everything that was written is marked as sent.

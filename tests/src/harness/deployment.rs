@@ -63,8 +63,22 @@ impl<'d> Deployment<'d> {
     /// When nobody does in good time.
     pub async fn leader_after(&self, term: i64) -> Leader {
         let what = format!("a leader of `{}` after term {term}", self.name);
-        let later = async || self.read().await.filter(|leader| leader.term > term);
+        let later = async || self.read(&self.name).await.filter(|leader| leader.term > term);
         eventually(&what, PATIENCE, later).await
+    }
+
+    /// Who leads another of the program's works.
+    ///
+    /// # Panics
+    ///
+    /// When nobody does in good time.
+    pub async fn leader_of(&self, name: &str) -> Leader {
+        eventually(&format!("a leader of `{name}`"), PATIENCE, async || self.read(name).await).await
+    }
+
+    /// All replicas.
+    pub fn replicas(&self) -> &[Replica] {
+        &self.replicas
     }
 
     /// The replica of this process.
@@ -119,7 +133,7 @@ impl<'d> Deployment<'d> {
     pub async fn wake(&self, pid: i32) {
         let replica = self.replica(pid);
         replica.cont();
-        replica.wait_line("lease lost").await;
+        replica.wait_line("session lost").await;
         replica.wait_line("stepped down").await;
     }
 
@@ -140,13 +154,14 @@ impl<'d> Deployment<'d> {
         self.replicas.remove(at.expect("a replica of this deployment"))
     }
 
-    async fn read(&self) -> Option<Leader> {
-        let held = self.database.names().await.into_iter().find(|held| held.name == self.name)?;
-        let holder = self.database.sessions().await.into_iter();
-        let holder = holder.into_iter().find(|session| Some(&session.id) == held.session_id.as_ref())?;
+    async fn read(&self, name: &str) -> Option<Leader> {
+        let held = self.database.names().await.into_iter().find(|held| held.name == name)?;
+        let session_id = held.session_id?;
+        let holder = self.database.sessions().await.into_iter().find(|session| session.id == session_id)?;
         // An instance that nobody named is `host-pid-random`.
         let pid = holder.instance.rsplit('-').nth(1)?.parse().ok()?;
-        Some(Leader { pid, term: held.term })
+        let is_here = self.replicas.iter().any(|replica| replica.pid() == pid);
+        is_here.then_some(Leader { pid, term: held.term })
     }
 }
 

@@ -16,6 +16,7 @@
 pub mod database;
 pub mod deployment;
 pub mod local;
+pub mod lock;
 pub mod logs;
 pub mod proxy;
 pub mod replica;
@@ -27,6 +28,7 @@ mod supervisor;
 
 pub use database::{Kind, TestDatabase};
 pub use deployment::Deployment;
+pub use lock::Lock;
 pub use proxy::Proxy;
 pub use replica::{Event, Launch, PATIENCE, Replica, first, timings};
 pub use servers::Server;
