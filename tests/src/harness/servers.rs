@@ -410,16 +410,19 @@ fn install_mariadb(port: u16) -> anyhow::Result<(Supervisor, String)> {
         ),
     )?;
     hand_over(&mut supervisor, "mysql")?;
+    // A server that starts removes the temporary tables that others have where it has its own.
     supervisor.run(&format!(
-        "{as_user}{} --no-defaults --datadir={} --auth-root-authentication-method=normal --skip-test-db",
+        "TMPDIR={} {as_user}{} --no-defaults --datadir={} --auth-root-authentication-method=normal --skip-test-db",
+        quote(&directory),
         quote(install),
         quote(&data),
     ))?;
     let command = format!(
-        "{as_user}{} --no-defaults --datadir={} --socket={} --port={port} --bind-address=127.0.0.1 --pid-file={} \
+        "{as_user}{} --no-defaults --datadir={} --tmpdir={} --socket={} --port={port} --bind-address=127.0.0.1 --pid-file={} \
          --init-file={} --skip-name-resolve --max-connections=500 --innodb-buffer-pool-size=64M --innodb-log-file-size=48M",
         quote(serve),
         quote(&data),
+        quote(&directory),
         quote(directory.join("socket")),
         quote(directory.join("pid")),
         quote(roles),
