@@ -29,15 +29,17 @@ impl Program {
         if let Some(given) = &self.replica {
             return Ok(given.clone());
         }
+        let me = std::env::current_exe()?;
+        let beside = me.parent().context("this program is in a directory")?;
+        let target = beside.parent().context("of a target directory")?;
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         // Both packages, so that their dependencies have the features that they were built with already.
         cargo.args(["build", "--quiet", "-p", "leader-tests", "-p", "leader-benches", "--bin", "replica"]);
         cargo.args(if cfg!(debug_assertions) { &[][..] } else { &["--release"] });
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
         let status = cargo.status().context("cannot run cargo")?;
         ensure!(status.success(), "cargo does not build the program `replica`");
-        let me = std::env::current_exe()?;
-        Ok(me.parent().context("this program is in a directory")?.join("replica"))
+        Ok(beside.join("replica"))
     }
 }
 
