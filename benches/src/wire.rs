@@ -31,7 +31,7 @@ impl Counter {
     pub async fn to(database: Database, url: &str) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
-        let (target, url, dialect) = match database {
+        let (target, mut by_here, dialect) = match database {
             Database::Postgres => {
                 let options = PgConnectOptions::from_str(url)?;
                 let target = format!("{}:{}", options.get_host(), options.get_port());
@@ -46,9 +46,11 @@ impl Counter {
             }
             Database::Sqlite => bail!("nothing is sent to a file"),
         };
+        // Without what sqlx adds to it and others do not understand.
+        by_here.set_query(url.split_once('?').map(|(_, query)| query));
         let messages = Arc::<AtomicU64>::default();
         let listening = tokio::spawn(listen(listener, target, dialect, Arc::clone(&messages)));
-        Ok(Self { url: url.to_string(), messages, listening: listening.abort_handle() })
+        Ok(Self { url: by_here.to_string(), messages, listening: listening.abort_handle() })
     }
 
     /// The URL of the database by this way.

@@ -1,5 +1,6 @@
 //! The statements of idle replicas, by their role, by the number of names and by the number of replicas.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
@@ -15,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::place::{Database, Place};
 use crate::replicas::name;
-use crate::statements::{self, Tally};
+use crate::statements::{self, Sent};
 use crate::stats::short;
 use crate::wire::Counter;
 
@@ -89,7 +90,7 @@ impl fmt::Display for Cost {
 ///
 /// When electors do not start, or names are not led.
 pub async fn measure(place: &Place, options: &Options) -> anyhow::Result<Cost> {
-    statements::count();
+    statements::note();
     let mut cells = Vec::new();
     for &names in &options.names {
         for &replicas in &options.replicas {
@@ -113,23 +114,28 @@ async fn cell(place: &Place, names: usize, replicas: usize, window: Duration) ->
 
     let server = ServerCount::begin(place).await?;
     let began = Instant::now();
-    let before: Vec<Count> = all.iter().map(Idle::count).collect();
+    let before: Vec<u64> = all.iter().map(Idle::messages).collect();
     tokio::time::sleep(window).await;
-    let seconds = began.elapsed().as_secs_f64();
-    let counts: Vec<Count> =
-        all.iter().zip(&before).map(|(idle, before)| idle.count().since(before)).collect();
+    let ended = Instant::now();
+    let messages: Vec<u64> = all.iter().zip(before).map(|(idle, before)| idle.messages() - before).collect();
+    let mut logged = statements::between(began, ended);
+    logged.retain(|sent| all.iter().any(|idle| idle.keeper == sent.keeper));
     let server = server.end().await?;
 
+    let keepers: Vec<ThreadId> = all.iter().map(|idle| idle.keeper).collect();
     for idle in all {
         idle.running.shutdown().await?;
     }
+    let count = |is: &dyn Fn(&Sent) -> bool| logged.iter().filter(|sent| is(sent)).map(|_| 1).sum();
+    let seconds = ended.duration_since(began).as_secs_f64();
     let rate = |count: u64| rate(count, seconds);
-    let statements: Vec<u64> = counts.iter().map(Count::statements).collect();
+    let statements: Vec<u64> = match place.database {
+        Database::Sqlite => keepers.iter().map(|keeper| count(&|sent| sent.keeper == *keeper)).collect(),
+        _ => messages,
+    };
     let standbys = u32::try_from(replicas - 1)?;
-    let mut sorts = Tally::new();
-    for (sort, count) in counts.iter().flat_map(|count| &count.logged) {
-        *sorts.entry(sort.clone()).or_default() += count;
-    }
+    let sorts: BTreeSet<&String> = logged.iter().map(|sent| &sent.sort).collect();
+    let sorts = sorts.into_iter().map(|sort| (sort.clone(), rate(count(&|sent| sent.sort == *sort))));
     Ok(Cell {
         names,
         replicas,
@@ -137,7 +143,7 @@ async fn cell(place: &Place, names: usize, replicas: usize, window: Duration) ->
         standby: (standbys > 0).then(|| rate(statements[1..].iter().sum()) / f64::from(standbys)),
         all: rate(statements.iter().sum()),
         server: server.map(rate),
-        sorts: sorts.into_iter().map(|(sort, count)| (sort, rate(count))).collect(),
+        sorts: sorts.collect(),
     })
 }
 
@@ -151,12 +157,6 @@ struct Idle {
     keeper: ThreadId,
     elections: watch::Receiver<usize>,
     wire: Option<Counter>,
-}
-
-/// What a replica has sent.
-struct Count {
-    logged: Tally,
-    messages: Option<u64>,
 }
 
 impl Idle {
@@ -197,19 +197,9 @@ impl Idle {
         Ok(())
     }
 
-    fn count(&self) -> Count {
-        Count { logged: statements::of(self.keeper), messages: self.wire.as_ref().map(Counter::messages) }
-    }
-}
-
-impl Count {
-    fn since(&self, before: &Self) -> Self {
-        let messages = self.messages.zip(before.messages).map(|(after, before)| after - before);
-        Self { logged: statements::between(&before.logged, &self.logged), messages }
-    }
-
-    fn statements(&self) -> u64 {
-        self.messages.unwrap_or_else(|| self.logged.values().sum())
+    /// How many it has sent over the wire so far.
+    fn messages(&self) -> u64 {
+        self.wire.as_ref().map_or(0, Counter::messages)
     }
 }
 

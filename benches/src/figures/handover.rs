@@ -15,6 +15,7 @@ use crate::floor::{Floor, FloorTimes};
 use crate::on_database;
 use crate::place::Place;
 use crate::replicas::name;
+use crate::statements;
 use crate::stats::{Samples, Summary};
 
 /// How to measure it.
@@ -46,6 +47,8 @@ pub struct Handover {
     pub replicas: usize,
     /// From one tenure's last line to the next one's first.
     pub handover: Summary,
+    /// Where the time goes, in the order of the phases.
+    pub phases: Vec<(String, Summary)>,
     /// What the database takes at least.
     pub floor: FloorTimes,
 }
@@ -60,6 +63,9 @@ impl fmt::Display for Handover {
         let (commits, round_trips) = Self::FLOOR;
         writeln!(f, "| ms | {} |\n| --- | {} |", Summary::HEAD, Summary::RULE)?;
         writeln!(f, "| handover, {} replicas | {} |", self.replicas, self.handover)?;
+        for (phase, took) in &self.phases {
+            writeln!(f, "| of it: {phase} | {took} |")?;
+        }
         writeln!(f, "{}", self.floor.rows())?;
         writeln!(f, "{}", self.floor.compare(self.handover.p50, commits, round_trips))
     }
@@ -75,20 +81,23 @@ pub async fn measure(place: &Place, options: &Options) -> anyhow::Result<Handove
 }
 
 async fn measure_on<DB: Sql>(place: &Place, options: &Options) -> anyhow::Result<Handover> {
+    statements::note();
     let mut stage = Stage::set(place, options).await?;
     let mut floor = Floor::<DB>::lay(&place.url).await?;
-    let mut samples = Samples::default();
+    let (mut samples, mut phases) = (Samples::default(), Phases::default());
     let mut returned = vec![None; options.names];
     for turn in 0..options.n {
         let work = turn % options.names;
         pause(returned[work]).await;
-        samples.record(stage.hand_over(work).await?);
+        let (last, first) = stage.hand_over(work).await?;
+        samples.record(first - last);
+        phases.record(last, first);
         returned[work] = Some(Instant::now());
         floor.sample().await?;
     }
     let floor = floor.finish().await?;
     stage.clear().await?;
-    Ok(Handover { replicas: options.replicas, handover: samples.millis(), floor })
+    Ok(Handover { replicas: options.replicas, handover: samples.millis(), phases: phases.millis(), floor })
 }
 
 /// Until every replica campaigns for the name again, and a random moment more: standbys that look in turns must not be
@@ -98,6 +107,50 @@ async fn pause(returned: Option<Instant>) {
     let away = timings.campaign + timings.campaign / 5 + Duration::from_millis(100);
     let rest = returned.map_or(Duration::ZERO, |at| away.saturating_sub(at.elapsed()));
     tokio::time::sleep(rest + Duration::from_millis(fastrand::u64(0..300))).await;
+}
+
+/// Where the time of handovers goes.
+#[derive(Default)]
+struct Phases([Samples; 6]);
+
+impl Phases {
+    const NAMES: [&str; 6] = [
+        "until the release is sent",
+        "the release",
+        "until a standby looks",
+        "the look",
+        "the claim",
+        "until the first line",
+    ];
+
+    /// By what the keepers noted between the two lines. A handover whose claim was noted too late is left out.
+    fn record(&mut self, last: Instant, first: Instant) {
+        let sent = statements::between(last, first);
+        let of = |sort: &str| sent.iter().rev().find(|sent| sent.sort == sort);
+        let (Some(release), Some(claim)) = (of("Release"), of("Claim")) else { return };
+        let Some(look) = sent.iter().rev().find(|sent| sent.sort == "Scan" && sent.keeper == claim.keeper)
+        else {
+            return;
+        };
+        let until = |later: Instant, earlier: Instant| later.saturating_duration_since(earlier);
+        let took = [
+            until(release.began, last),
+            until(release.ended, release.began),
+            // The news may be there before the answer.
+            until(look.began, release.ended),
+            until(look.ended, look.began),
+            until(claim.ended, look.ended),
+            until(first, claim.ended),
+        ];
+        for (samples, took) in self.0.iter_mut().zip(took) {
+            samples.record(took);
+        }
+    }
+
+    fn millis(&self) -> Vec<(String, Summary)> {
+        let names = Self::NAMES.iter().map(ToString::to_string);
+        names.zip(self.0.iter().map(Samples::millis)).collect()
+    }
 }
 
 /// Electors, and works that return when they are told to.
@@ -148,8 +201,8 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Lets a work return, and returns how long it took until the next tenure began.
-    async fn hand_over(&mut self, work: usize) -> anyhow::Result<Duration> {
+    /// Lets a work return, and returns when that was and when the next tenure began.
+    async fn hand_over(&mut self, work: usize) -> anyhow::Result<(Instant, Instant)> {
         self.cues[work].notify_one();
         let mut last = None;
         loop {
@@ -158,7 +211,7 @@ impl Stage {
                 Which::Last if line.work == work => last = Some(line.at),
                 Which::First if line.work == work => {
                     let last = last.context("a tenure began before the one before was over")?;
-                    return Ok(line.at - last);
+                    return Ok((last, line.at));
                 }
                 which => anyhow::bail!("the {which:?} line of work {} came by itself", line.work),
             }
