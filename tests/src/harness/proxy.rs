@@ -65,8 +65,10 @@ pub enum Statement {
     Commit,
     /// PostgreSQL's `LISTEN`.
     Listen,
-    /// Anything else.
+    /// Another one.
     Other,
+    /// None yet: the two sides are being introduced.
+    None,
 }
 
 /// A message under way.
@@ -287,7 +289,7 @@ async fn carry(client: TcpStream, connection: usize, way: Arc<Between>) {
     // As it was sent: not gathered to larger packets.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    let last = Mutex::new((Statement::Other, 0));
+    let last = Mutex::new((Statement::None, 0));
     let _ = tokio::try_join!(
         pump(from_client, to_server, To::Server, connection, &last, &way),
         pump(from_server, to_client, To::Client, connection, &last, &way),
@@ -352,8 +354,15 @@ impl Statement {
             Self::Commit
         } else if has("LISTEN ") {
             Self::Listen
-        } else {
+        } else if is_query(request) {
             Self::Other
+        } else {
+            Self::None
         }
     }
+}
+
+/// PostgreSQL's messages begin with what they are, MySQL's after a header of four bytes. Prepared statements count too.
+fn is_query(request: &[u8]) -> bool {
+    matches!(request.first(), Some(b'Q' | b'P' | b'B')) || matches!(request.get(4), Some(0x03 | 0x16 | 0x17))
 }
