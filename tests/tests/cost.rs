@@ -61,7 +61,7 @@ async fn an_idle_standby_writes_nothing_but_its_session_on_mysql() {
 }
 
 async fn an_idle_standby_writes_nothing_but_its_session(kind: Kind) {
-    let (database, server) = TestDatabase::create_on_own_server(kind).await;
+    let (database, server) = TestDatabase::create_to_wait_on_own_server(kind).await;
     // Somebody leads, and sends nothing.
     let id = SessionId::new(1);
     let mut leader = open(&database, id).await;

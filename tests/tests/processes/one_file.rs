@@ -55,7 +55,7 @@ async fn transactions_back_to_back_starve_no_other_process() {
 /// It cannot be otherwise: the renewal needs the write lock too. Whoever reads the log learns why.
 #[tokio::test]
 async fn a_transaction_past_the_deadline_costs_every_lease_and_the_log_says_whose() {
-    let database = TestDatabase::create(Kind::Sqlite).await;
+    let database = TestDatabase::create_to_wait(Kind::Sqlite).await;
     let other = replica(&database).work("other", "idle").start();
     let first = other.wait("its election", |event| event.is("elected")).await;
     let long = replica(&database).work("long", "slow-ledger").every(2 * timings::LEASE).start();

@@ -21,7 +21,7 @@ const LATE: Duration = Duration::from_millis(500);
 /// Side by side, as nearly all of it is waiting.
 #[tokio::test]
 async fn after_5_12_and_20_seconds_on_every_database() {
-    let postgres = TestDatabase::create(Kind::Postgres).await;
+    let postgres = TestDatabase::create_to_wait(Kind::Postgres).await;
     let mysql = postgres.sibling_on(Kind::MySql).await;
     let sqlite = postgres.sibling_on(Kind::Sqlite).await;
     tokio::join!(on(&postgres), on(&mysql), on(&sqlite));

@@ -154,11 +154,55 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         test: real!("transactions", "cancelled::"),
     },
     Mutant {
+        name: "begin-without-shield",
+        file: "leader/src/transaction.rs",
+        guard: "let begun = DB::begin(transaction.connection()?, &key).await;",
+        without: "let mut bare = transaction.connection.take().expect(\"open\");\n        \
+             let begun = DB::begin(&mut bare, &key).await;\n        transaction.connection = Some(bare);",
+        test: real!("transactions", "cancelled::dropped_anywhere::postgres"),
+    },
+    Mutant {
+        name: "check-without-clock",
+        file: "leader/src/tenure.rs",
+        guard: "if now < self.0.trust.deadline() {",
+        without: "if now >= Moment::after_origin(Duration::ZERO) {",
+        test: real!("simulated", "who_wakes_up_late"),
+    },
+    Mutant {
+        name: "keeper-on-the-runtime-of-works",
+        file: "leader/src/elector.rs",
+        guard: ".spawn(move || runtime.block_on(keeper.keep(ready)))\n        .map(drop)",
+        without: ".spawn(move || drop(runtime))\n        .map(drop)?;\n    tokio::spawn(keeper.keep(ready));\n    Ok(())",
+        test: real!("tenures", "blocked::blocked_runtimes_cost_no_lease"),
+    },
+    Mutant {
+        name: "lost-replicas-stay-away",
+        file: PROTOCOL,
+        guard: "*standing = Standing::Standby { from };\n                // Nothing is left",
+        without: "*standing = Standing::Standby { from: from + Duration::from_hours(1) };\n                // Nothing is left",
+        test: real!("tenures", "again::every_replica_that_is_robbed_wins_again::sqlite"),
+    },
+    Mutant {
+        name: "index-on-the-expiry-postgres",
+        file: "leader/src/store/postgres.sql",
+        guard: ");\nCREATE TABLE IF NOT EXISTS leader_names",
+        without: ");\nCREATE INDEX IF NOT EXISTS leader_expiry ON leader_sessions (expires_at_ms);\n\
+             CREATE TABLE IF NOT EXISTS leader_names",
+        test: real!("cost", "ten_thousand_renewals_leave_nothing_behind_on_postgres"),
+    },
+    Mutant {
         name: "no-gate",
         file: "leader/src/transaction/sqlite.rs",
         guard: "Turnstile::beside(pool.connect_options().get_filename()).pass().await;",
         without: "",
         test: real!("transactions", "held::renewals_pass_between_transactions_back_to_back"),
+    },
+    Mutant {
+        name: "turnstile-never-closed",
+        file: "leader/src/store/sqlite.rs",
+        guard: "held = self.turnstile.close();",
+        without: "held = self.turnstile.close().filter(|_| false);",
+        test: real!("processes", "one_file::transactions_back_to_back_starve_no_other_process"),
     },
     Mutant {
         name: "names-are-released-under-their-tasks",
