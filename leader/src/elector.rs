@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -310,16 +311,26 @@ impl Builder {
     /// process at once, with the status 128 + its number. Once per process the signals are taken over, for all electors
     /// that run; when none does any more, they end the process as they do by default.
     ///
+    /// A signal during the start is obeyed when the database has answered, after one attempt at the latest.
+    ///
     /// # Errors
     ///
     /// Those of [`start`](Self::start), [`Running::failed`] and [`Running::shutdown`].
     pub async fn run(self) -> Result<(), Error> {
         let signals = shutdown::listen()
             .map_err(|error| Error::Config(format!("cannot listen for signals: {error}")))?;
+        let mut start = pin!(self.start());
         let running = tokio::select! {
             biased;
-            () = signals.first() => return Ok(()),
-            running = self.start() => running?,
+            () = signals.first() => {
+                // Its session may be open by now, and names be claimed: what has begun is ended like any other. A start
+                // takes an attempt at most.
+                return match start.await {
+                    Ok(running) => running.shutdown().await,
+                    Err(_) => Ok(()),
+                };
+            }
+            running = &mut start => running?,
         };
         signals.tell(running.keeper.clone());
         tokio::select! {

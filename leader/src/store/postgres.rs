@@ -301,8 +301,8 @@ impl Store for Postgres {
     }
 }
 
-/// How long after a connection was lost the next one is dialled, at first.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long after a connection was lost the next one is dialled, at first and on average.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// Listens for releases for ever. Losing this connection costs nothing but speed.
 async fn listen(options: PgConnectOptions, channel: String, notified: Arc<Notify>) {
@@ -310,6 +310,7 @@ async fn listen(options: PgConnectOptions, channel: String, notified: Arc<Notify
 
     let mut pause = PAUSE;
     let mut said = false;
+    let mut rng = crate::random::generator();
     loop {
         let heard = hear(&options, &channel, &notified, &mut said, &mut pause).await;
         // Transitions only: a server that is away for an hour is not worth 3,600 lines.
@@ -323,7 +324,8 @@ async fn listen(options: PgConnectOptions, channel: String, notified: Arc<Notify
                 }
             }
         }
-        tokio::time::sleep(pause).await;
+        // A server that goes away is noticed by all of its replicas at one instant; they come back one by one.
+        tokio::time::sleep(pause.mul_f64(0.25 + 1.5 * rng.f64())).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
@@ -365,20 +367,21 @@ async fn hear(
 /// A connection that listens, unless it would never deliver.
 async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgListener>, sqlx::Error> {
     const TEST: Duration = Duration::from_secs(1);
-    const LOOKS: u32 = 10;
+    const LOOKS: u32 = 3;
 
-    let pool = PgPoolOptions::new().max_connections(2).connect_with(options.clone()).await?;
+    // Not from the pool, which would dial a server that is starting again and again, beside everybody else's.
+    let mut other = PgConnection::connect_with(options).await?;
+    let pool = PgPoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.ignore_pool_close_event(true);
     listener.eager_reconnect(false);
-    let mut other = pool.acquire().await?;
     // Behind a pooler in transaction mode LISTEN is answered and never delivers. Worse, it stays on a connection of the
     // server that serves others next, and who did not listen is confused by what it hears. Two clients that are served by
     // one backend, or one that is served by two, give such a pooler away before anything was said. While it serves others
     // as well, one look may find nothing.
     let mut served = None;
     for _ in 0..LOOKS {
-        let now = (backend(&mut listener).await?, backend(&mut *other).await?);
+        let now = (backend(&mut listener).await?, backend(&mut other).await?);
         if now.0 == now.1 || served.is_some_and(|before| before != now) {
             return Ok(None);
         }
@@ -388,21 +391,30 @@ async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgLi
     let patience = "SELECT set_config('idle_session_timeout', '0', false) \
          WHERE current_setting('idle_session_timeout', true) IS NOT NULL";
     raw_sql(patience).execute(&mut listener).await?;
-    listener.listen(channel).await?;
+    // On a channel of its own: what is said on the other wakes every standby there is.
+    let test = format!("leader_test_{:032x}", crate::random::bits());
+    listener.listen_all([channel, &test]).await?;
     // From the other connection: a pooler delivers what a client says to itself while it is being served.
-    let said_so =
-        raw_sql(AssertSqlSafe(format!("SELECT pg_notify('{channel}', '')"))).execute(&mut *other).await;
-    drop(other.detach());
-    match (said_so, tokio::time::timeout(TEST, listener.try_recv()).await) {
-        (Ok(_), Ok(Ok(Some(_)))) => Ok(Some(listener)),
-        (Ok(_), Ok(Ok(None))) => Err(closed()),
-        (Ok(_), Ok(Err(error))) => Err(error),
+    let said_so = raw_sql(AssertSqlSafe(format!("SELECT pg_notify('{test}', '')"))).execute(&mut other).await;
+    drop(other);
+    match (said_so, tokio::time::timeout(TEST, heard(&mut listener, &test)).await) {
+        (Ok(_), Ok(heard)) => {
+            heard?;
+            listener.unlisten(&test).await?;
+            Ok(Some(listener))
+        }
         (Err(_), _) | (_, Err(_)) => {
             // A pooler after all.
             listener.unlisten_all().await?;
             Ok(None)
         }
     }
+}
+
+/// Waits for a notification on this channel.
+async fn heard(listener: &mut PgListener, channel: &str) -> Result<(), sqlx::Error> {
+    while listener.try_recv().await?.ok_or_else(closed)?.channel() != channel {}
+    Ok(())
 }
 
 /// sqlx's listener only says that it has no connection any more.

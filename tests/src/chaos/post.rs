@@ -59,7 +59,7 @@ impl Post {
     /// Does this to the process.
     pub(super) async fn apply(&mut self, timed: &Timed) {
         let until = Instant::now() + timed.length;
-        let Some(Running { replica, process }) = &mut self.running else { return };
+        let Running { replica, process } = self.running.as_mut().expect("there is always somebody");
         match timed.fault {
             Fault::Freeze { .. } => {
                 let from = now_ms();
@@ -83,7 +83,7 @@ impl Post {
                 sleep_until(until).await;
                 self.start(stubborn);
             }
-            _ => {}
+            _ => unreachable!("{:?} is not done to a process", timed.fault),
         }
     }
 

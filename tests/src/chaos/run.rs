@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -90,7 +90,7 @@ async fn happen(
     let mut links = Vec::new();
     if kind != Kind::Sqlite {
         for _ in 0..REPLICAS {
-            links.push(Link::to(&database.url).await);
+            links.push(Link::to(&database).await);
         }
     }
     let site = Arc::new(Site { database, server: server.map(Arc::new), links });
@@ -104,20 +104,18 @@ async fn happen(
     let enough = CancellationToken::new();
     let observer = tokio::spawn(observe(Arc::clone(&site), enough.clone()));
     let pulse = Pulse::feel(logs);
-    let disturbances = Arc::new(Mutex::new(Vec::new()));
     let mut lanes = schedule.lanes();
     let posts = join_all(posts.enumerate().map(|(replica, post)| {
         let place = lanes.iter().position(|(lane, _)| *lane == Lane::Process(replica));
         let faults = place.map(|place| lanes.swap_remove(place).1).unwrap_or_default();
         stand(post, faults, begun, begun + options.length + CALM)
     }));
-    let breaking = lanes.into_iter().map(|(_, faults)| {
-        tokio::spawn(disturb(Arc::clone(&site), faults, begun, Arc::clone(&disturbances)))
-    });
-    let breaking: Vec<_> = breaking.collect();
+    let lanes = lanes.into_iter().map(|(_, faults)| tokio::spawn(disturb(Arc::clone(&site), faults, begun)));
+    let lanes: Vec<_> = lanes.collect();
     let posts = posts.await;
-    for lane in breaking {
-        lane.await.expect("what was broken is mended");
+    let mut disturbances = Vec::new();
+    for lane in lanes {
+        disturbances.extend(lane.await.expect("what was broken is mended"));
     }
     let watched = Span { from, until: now_ms() };
     let processes = join_all(posts.into_iter().map(Post::dismiss)).await.concat();
@@ -128,7 +126,6 @@ async fn happen(
         rows.entry(id).or_insert(Row { id, row, unseen: None });
     }
     let rows = rows.into_values().collect();
-    let disturbances = std::mem::take(&mut *disturbances.lock().unwrap_or_else(PoisonError::into_inner));
     History { kind, watched, processes, disturbances, stalls: pulse.stalls(), rows }
 }
 
@@ -149,19 +146,16 @@ async fn stand(mut post: Post, faults: Vec<Timed>, begun: Instant, until: Instan
 }
 
 /// Any other lane.
-async fn disturb(
-    site: Arc<Site>,
-    faults: Vec<Timed>,
-    begun: Instant,
-    disturbances: Arc<Mutex<Vec<Disturbance>>>,
-) {
+async fn disturb(site: Arc<Site>, faults: Vec<Timed>, begun: Instant) -> Vec<Disturbance> {
+    let mut disturbances = Vec::new();
     for timed in faults {
         sleep_until(begun + timed.at).await;
         let from = now_ms();
         site.apply(&timed).await;
         let span = Span { from, until: now_ms() };
-        disturbances.lock().unwrap_or_else(PoisonError::into_inner).push(Disturbance { timed, span });
+        disturbances.push(Disturbance { timed, span });
     }
+    disturbances
 }
 
 /// Looks at the ledger again and again, so that it is known when a row was not there yet.

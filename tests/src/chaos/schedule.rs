@@ -95,7 +95,7 @@ pub enum Fault {
 pub enum Whose {
     /// Every one.
     All,
-    /// Those that have not carried a statement about the ledger.
+    /// Those that have not committed a fenced transaction.
     Keeper,
     /// Those that have.
     Works,
@@ -121,12 +121,12 @@ pub enum Trouble {
         /// Sent by whom.
         way: Way,
     },
-    /// The connections end, and so do new ones.
+    /// The connections that are used end, and so do new ones.
     Cut,
 }
 
 /// One direction, or both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Way {
     /// Requests.
     ToServer,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{AssertSqlSafe, MySqlPool, PgPool, SqlitePool};
+use sqlx::{AssertSqlSafe, Connection, MySqlPool, PgPool, SqliteConnection, SqlitePool};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
@@ -380,6 +380,24 @@ impl TestDatabase {
     pub async fn delete_sessions_of(&self, instance: &str) -> u64 {
         assert!(!instance.contains('\''), "an instance that needs no quoting");
         self.execute(&format!("DELETE FROM leader_sessions WHERE instance = '{instance}'")).await
+    }
+
+    /// Whether somebody who does not run holds the write lock of a SQLite file. Never on a server, which ends such a
+    /// transaction in time.
+    ///
+    /// # Panics
+    ///
+    /// When the file cannot be opened.
+    pub async fn is_held_up(&self) -> bool {
+        /// Longer than a transaction of somebody who runs.
+        const PATIENT: Duration = Duration::from_millis(500);
+
+        let Some(pool) = self.sqlite() else { return false };
+        let options = (*pool.connect_options()).clone().busy_timeout(PATIENT);
+        let mut connection = SqliteConnection::connect_with(&options).await.expect("the file can be opened");
+        let held = sqlx::raw_sql("BEGIN IMMEDIATE; ROLLBACK").execute(&mut connection).await.is_err();
+        let _ = connection.close().await;
+        held
     }
 
     /// How many transactions are open and idle, those of replicas that hold one while they do something else. Always 0

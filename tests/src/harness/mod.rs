@@ -15,7 +15,9 @@
 
 pub mod checks;
 pub mod database;
+pub mod deployment;
 pub mod local;
+pub mod lock;
 pub mod logs;
 pub mod pgbouncer;
 pub mod proxy;
@@ -28,6 +30,8 @@ mod slots;
 mod supervisor;
 
 pub use database::{Kind, TestDatabase};
+pub use deployment::Deployment;
+pub use lock::Lock;
 pub use pgbouncer::PgBouncer;
 pub use proxy::{Fate, Proxy, Statement, To};
 pub use replica::{Event, Launch, PATIENCE, Replica, first, timings};

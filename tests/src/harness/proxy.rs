@@ -53,6 +53,8 @@ pub enum To {
 /// What a request asks for, as far as tests need to tell it from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statement {
+    /// The opening of a session.
+    Open,
     /// A renewal of a session.
     Renew,
     /// A claim of names.
@@ -63,8 +65,10 @@ pub enum Statement {
     Commit,
     /// PostgreSQL's `LISTEN`.
     Listen,
-    /// Anything else.
+    /// Another one.
     Other,
+    /// None yet: the two sides are being introduced.
+    None,
 }
 
 /// A message under way.
@@ -285,7 +289,7 @@ async fn carry(client: TcpStream, connection: usize, way: Arc<Between>) {
     // As it was sent: not gathered to larger packets.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    let last = Mutex::new((Statement::Other, 0));
+    let last = Mutex::new((Statement::None, 0));
     let _ = tokio::try_join!(
         pump(from_client, to_server, To::Server, connection, &last, &way),
         pump(from_server, to_client, To::Client, connection, &last, &way),
@@ -338,7 +342,9 @@ fn changed(rule: &watch::Receiver<Rule>) -> bool {
 impl Statement {
     fn of(request: &[u8]) -> Self {
         let has = |words: &str| request.windows(words.len()).any(|window| window == words.as_bytes());
-        if has("UPDATE leader_sessions") && !has("WHERE false") {
+        if has("INSERT INTO leader_sessions") {
+            Self::Open
+        } else if has("UPDATE leader_sessions") && !has("WHERE false") {
             Self::Renew
         } else if has("elected_at_ms = ") {
             Self::Claim
@@ -348,8 +354,15 @@ impl Statement {
             Self::Commit
         } else if has("LISTEN ") {
             Self::Listen
-        } else {
+        } else if is_query(request) {
             Self::Other
+        } else {
+            Self::None
         }
     }
+}
+
+/// PostgreSQL's messages begin with what they are, MySQL's after a header of four bytes. Prepared statements count too.
+fn is_query(request: &[u8]) -> bool {
+    matches!(request.first(), Some(b'Q' | b'P' | b'B')) || matches!(request.get(4), Some(0x03 | 0x16 | 0x17))
 }

@@ -1,6 +1,5 @@
-//! The program `replica` as a child process: what it prints, and how it is broken.
+//! The program `replica`, or any other, as a child process: what it prints, and how it is broken.
 
-use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
@@ -12,7 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::OFlags;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -209,9 +208,9 @@ impl Replica {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// What it logged last.
+    /// What it logged, and printed beside its events.
     pub fn log(&self) -> String {
-        Vec::from(lock(&self.said.log).clone()).join("\n")
+        lock(&self.said.log).join("\n")
     }
 
     /// The first event that fits, printed already or to come.
@@ -221,6 +220,17 @@ impl Replica {
     /// When none has come within [`PATIENCE`]: with all events and the last lines of the log.
     pub async fn wait(&self, what: &str, fits: impl Fn(&Event) -> bool) -> Event {
         first(&[self], what, fits).await.1
+    }
+
+    /// The first line of its log that holds this text, logged already or to come.
+    ///
+    /// # Panics
+    ///
+    /// When none has come within [`PATIENCE`]: with all events and the last lines of the log.
+    pub async fn wait_line(&self, text: &str) -> String {
+        let line = || lock(&self.said.log).iter().find(|line| line.contains(text)).cloned();
+        let found = tokio::time::timeout(PATIENCE, on_news(line)).await;
+        found.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for `{text}` in the log of {self}"))
     }
 
     /// Asks it to stop (SIGTERM).
@@ -233,9 +243,17 @@ impl Replica {
         self.signal(Signal::KILL);
     }
 
-    /// Freezes it (SIGSTOP).
+    /// Freezes it (SIGSTOP), and returns when not one of its threads runs any more.
+    ///
+    /// # Panics
+    ///
+    /// When the system does not tell.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
+        // One thread takes the signal and stops the others, once it has a turn.
+        while self.exited().is_none() && !self.is_stopped() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Wakes it (SIGCONT).
@@ -300,6 +318,11 @@ impl Replica {
         }
     }
 
+    fn is_stopped(&self) -> bool {
+        let asked = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.pid), asked).expect("a child of this process").is_some()
+    }
+
     fn is_silent(&self) -> bool {
         // Each of the two reading threads holds one until its pipe ends.
         Arc::strong_count(&self.said) == 1
@@ -329,7 +352,7 @@ impl fmt::Display for Replica {
             writeln!(f, "    {event:?}")?;
         }
         let log = lock(&self.said.log);
-        for line in log.iter().skip(log.len().saturating_sub(60)) {
+        for line in &log[log.len().saturating_sub(LAST_LINES)..] {
             writeln!(f, "    | {line}")?;
         }
         Ok(())
@@ -342,21 +365,14 @@ impl fmt::Display for Replica {
 ///
 /// When none has come within [`PATIENCE`]: with all events and the last lines of the logs.
 pub async fn first(replicas: &[&Replica], what: &str, fits: impl Fn(&Event) -> bool) -> (usize, Event) {
-    let mut news = NEWS.subscribe();
-    let found = async {
-        loop {
-            news.mark_unchanged();
-            let found = replicas.iter().enumerate().filter_map(|(index, replica)| {
-                let events = lock(&replica.said.events);
-                events.iter().find(|event| fits(event)).map(|event| (index, event.clone()))
-            });
-            if let Some(found) = found.min_by_key(|(_, event)| event.at_ms) {
-                return found;
-            }
-            news.changed().await.expect("the sender is never dropped");
-        }
+    let earliest = || {
+        let found = replicas.iter().enumerate().filter_map(|(index, replica)| {
+            let events = lock(&replica.said.events);
+            events.iter().find(|event| fits(event)).map(|event| (index, event.clone()))
+        });
+        found.min_by_key(|(_, event)| event.at_ms)
     };
-    let found = tokio::time::timeout(PATIENCE, found).await;
+    let found = tokio::time::timeout(PATIENCE, on_news(earliest)).await;
     found.unwrap_or_else(|_| {
         let mut all = String::new();
         for replica in replicas {
@@ -366,27 +382,39 @@ pub async fn first(replicas: &[&Replica], what: &str, fits: impl Fn(&Event) -> b
     })
 }
 
+/// Asks now and with each line of any replica until the answer is there.
+async fn on_news<T>(ask: impl Fn() -> Option<T>) -> T {
+    let mut news = NEWS.subscribe();
+    loop {
+        news.mark_unchanged();
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        news.changed().await.expect("the sender is never dropped");
+    }
+}
+
+/// How much of a log is shown when a test fails.
+const LAST_LINES: usize = 60;
+
 /// What a replica has said.
 #[derive(Default)]
 struct Said {
     events: Mutex<Vec<Event>>,
-    log: Mutex<VecDeque<String>>,
+    log: Mutex<Vec<String>>,
 }
 
 impl Said {
     fn hear(&self, line: &str) {
         match serde_json::from_str(line) {
             Ok(event) => lock(&self.events).push(event),
-            Err(error) => self.note(&format!("not an event ({error}): {line}")),
+            // Other programs than `replica` print what they like.
+            Err(_) => self.note(line),
         }
     }
 
     fn note(&self, line: &str) {
-        let mut log = lock(&self.log);
-        if log.len() == 2_000 {
-            log.pop_front();
-        }
-        log.push_back(line.to_owned());
+        lock(&self.log).push(line.to_owned());
     }
 }
 

@@ -296,6 +296,18 @@ impl Server {
         std::fs::write(&file, format!("{seconds:+}\n")).expect("the clock can be set");
     }
 
+    /// From now on this PostgreSQL server asks nobody for a password, which costs both sides some time.
+    ///
+    /// # Panics
+    ///
+    /// When its settings cannot be written.
+    pub async fn trust_everybody(&self) {
+        let directory = self.directory().expect("a server of the test's own");
+        let settings = directory.join("data/pg_hba.conf");
+        std::fs::write(settings, "host all all 127.0.0.1/32 trust\n").expect("the settings can be written");
+        self.administer("SELECT pg_reload_conf()").await.expect("the server answers");
+    }
+
     /// Kills the server and starts it again.
     ///
     /// # Panics

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use leader::WorkName;
 use leader::test_util::{SessionId, Store, store};
+use leader::{EventKind, WorkName};
 use leader_tests::conformance::settle;
-use leader_tests::harness::{Sql, TestDatabase};
+use leader_tests::harness::local::Events;
+use leader_tests::harness::proxy::Judged;
+use leader_tests::harness::{Kind, Proxy, Sql, Statement, TestDatabase, To};
 use tokio::time::Instant;
 
-use crate::{NAME, scenarios};
+use crate::{NAME, PATIENT, elector, scenarios};
 
 scenarios!(every database: one_of_sixty_four_candidates_wins);
+scenarios!(servers: fifty_replicas_do_not_fall_in_step);
 
 /// Round after round, each with exactly one winner.
 async fn one_of_sixty_four_candidates_wins<DB: Sql>() {
@@ -47,4 +50,46 @@ async fn one_of_sixty_four_candidates_wins<DB: Sql>() {
         rounds += 1;
     }
     assert!(rounds >= 20, "only {rounds} rounds");
+}
+
+/// A restart of their server ends all of their connections at one instant.
+async fn fifty_replicas_do_not_fall_in_step<DB: Sql>() {
+    const REPLICAS: u32 = 50;
+    const WATCHED: Duration = Duration::from_secs(10);
+    const A_WHILE: Duration = Duration::from_millis(100);
+
+    let (database, server) = TestDatabase::create_on_own_server(DB::KIND).await;
+    if DB::KIND == Kind::Postgres {
+        server.trust_everybody().await;
+    }
+    let proxy = Proxy::to(&database).await;
+    let events = Events::default();
+    let mut electors = Vec::new();
+    for number in 0..REPLICAS {
+        let elector = elector(proxy.url(), &format!("replica-{number}"), &events).timings(PATIENT);
+        let elector = elector.work(NAME, |tenure: leader::Tenure| async move {
+            tenure.ended().await;
+        });
+        electors.push(elector.start().await.unwrap());
+        // As replicas of a deployment do, they start one after the other.
+        tokio::time::sleep(PATIENT.renew / REPLICAS).await;
+    }
+    let restarts = Instant::now();
+    server.restart().await;
+    tokio::time::sleep_until(restarts + WATCHED).await;
+
+    let mut whiles = vec![0; usize::try_from(WATCHED.as_millis() / A_WHILE.as_millis()).unwrap()];
+    for Judged { message, at, .. } in proxy.judged() {
+        let statement = message.to == To::Server && !message.is_end && message.statement != Statement::None;
+        if let Some(after) = at.checked_duration_since(restarts).filter(|_| statement) {
+            let at = usize::try_from(after.as_millis() / A_WHILE.as_millis()).unwrap();
+            whiles.get_mut(at).into_iter().for_each(|count| *count += 1);
+        }
+    }
+    // While the server is away there are none.
+    let busy: Vec<usize> = whiles.iter().copied().filter(|count| *count > 0).collect();
+    let (most, all) = (busy.iter().max().unwrap(), busy.iter().sum::<usize>());
+    assert!(most * busy.len() <= all * 5, "{most} statements in one while: {whiles:?}");
+    assert_eq!(events.count(EventKind::Elected), 1, "{events:?}");
+    assert_eq!(events.count(EventKind::Lost), 0, "{events:?}");
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use leader_tests::harness::{Launch, PATIENCE, Sql, TestDatabase, eventually, timings};
+use leader_tests::harness::{PATIENCE, Sql, TestDatabase, eventually, timings};
 
-use crate::{NAME, scenarios};
+use crate::{replica, scenarios};
 
 scenarios!(servers: a_standby_logs_transitions_only);
 
@@ -14,12 +14,9 @@ async fn a_standby_logs_transitions_only<DB: Sql>() {
     const A_HANDFUL: usize = 8;
 
     let (database, server) = TestDatabase::create_to_wait_on_own_server(DB::KIND).await;
-    let launch = |instance: &str| {
-        Launch::new(env!("CARGO_BIN_EXE_replica"), &database.url).instance(instance).work(NAME, "idle")
-    };
-    let leader = launch("leader").start();
+    let leader = replica(&database.url, "leader", "idle").start();
     leader.wait("its election", |event| event.is("elected")).await;
-    let standby = launch("standby").verbose().start();
+    let standby = replica(&database.url, "standby", "idle").verbose().start();
     standby.wait("the start", |event| event.is("started")).await;
     let at = |level: &str| {
         let log = standby.log();

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use leader::{Builder, Timings};
 use leader_tests::harness::local::{self, Events, FAST, Led};
-use leader_tests::harness::{Proxy, Sql, TestDatabase};
+use leader_tests::harness::{Launch, Proxy, Sql, TestDatabase};
 
 /// The same scenarios, each a test of its own for each database named.
 macro_rules! scenarios {
@@ -93,6 +93,15 @@ async fn lead(url: &str, instance: &str) -> Led {
 async fn lead_with(timings: Timings, url: &str, instance: &str) -> Led {
     Led::by(|events, puppet| local::elector(url, instance, events).timings(timings).work(NAME, puppet.work()))
         .await
+}
+
+/// A replica as a process. Its attempts have all the time that the deadline leaves them.
+fn replica(url: &str, instance: &str, kind: &str) -> Launch {
+    const TIMINGS: &str =
+        "lease=3s,renew=400ms,deadline=2s,attempt=1600ms,grace=700ms,margin=200ms,campaign=1s";
+
+    let replica = Launch::bare(env!("CARGO_BIN_EXE_replica")).flag("--database-url", url);
+    replica.flag("--timings", TIMINGS).instance(instance).work(NAME, kind)
 }
 
 /// The term of a name by the tables.

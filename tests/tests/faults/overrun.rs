@@ -21,7 +21,7 @@ async fn work_that_blocks_its_thread<DB: Sql>() {
 async fn is_gone_in_time<DB: Sql>(kind: &str) {
     const LEASE: Duration = Duration::from_secs(3);
     /// The grace would be longer than the lease.
-    const TIMINGS: &str = "lease=3s,renew=400ms,deadline=2s,grace=5s,margin=300ms,campaign=1s";
+    const TIMINGS: &str = "lease=3s,renew=400ms,deadline=2s,attempt=1600ms,grace=5s,margin=300ms,campaign=1s";
 
     let (database, proxy) = behind_a_proxy::<DB>().await;
     let launch = |url: &str, instance: &str, kind: &str| {

@@ -6,12 +6,12 @@ use leader::test_util::{AnyStore, store};
 use leader::{Ending, EventKind, TransactionError};
 use leader_tests::conformance::{self, Bench};
 use leader_tests::harness::local::{Events, Puppet};
-use leader_tests::harness::{Kind, Launch, PgBouncer, Sql, TestDatabase};
+use leader_tests::harness::{Kind, PgBouncer, Sql, TestDatabase};
 use sqlx::Postgres;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::{NAME, TIMINGS, elector, lead};
+use crate::{NAME, TIMINGS, elector, lead, replica};
 
 async fn pgbouncer() -> &'static PgBouncer {
     static SHARED: OnceCell<PgBouncer> = OnceCell::const_new();
@@ -133,8 +133,7 @@ async fn whoever_would_listen_confuses_nobody() {
 #[tokio::test]
 async fn that_nothing_wakes_standbys_is_logged_once() {
     let (_database, url) = pooled().await;
-    let launch = Launch::new(env!("CARGO_BIN_EXE_replica"), &url).work(NAME, "idle");
-    let replica = launch.start();
+    let replica = replica(&url, "first", "idle").start();
     replica.wait("its election", |event| event.is("elected")).await;
     // Time to try again to listen.
     tokio::time::sleep(Duration::from_secs(6)).await;

@@ -7,10 +7,10 @@ use leader::WorkName;
 use leader::test_util::{AnyStore, SessionId, Store, store};
 use leader_tests::conformance::settle;
 use leader_tests::harness::proxy::Judged;
-use leader_tests::harness::{Fate, Launch, Sql, Statement, TestDatabase, To, timings};
+use leader_tests::harness::{Fate, Sql, Statement, TestDatabase, To, timings};
 use tokio::time::Instant;
 
-use crate::{NAME, TIMINGS, behind_a_proxy, lead, scenarios};
+use crate::{NAME, TIMINGS, behind_a_proxy, lead, replica, scenarios};
 
 scenarios!(servers: an_old_release_frees_nothing);
 scenarios!(every database: releases_during_renewals, a_replica_that_comes_back_under_its_name);
@@ -90,8 +90,7 @@ async fn releases_during_renewals<DB: Sql>() {
 /// Identity is the session's, not the name's of the replica: what a killed process held is not its successor's.
 async fn a_replica_that_comes_back_under_its_name<DB: Sql>() {
     let database = TestDatabase::create_to_wait(DB::KIND).await;
-    let launch =
-        Launch::new(env!("CARGO_BIN_EXE_replica"), &database.url).instance("same").work(NAME, "ledger");
+    let launch = replica(&database.url, "same", "ledger");
     let first = launch.start();
     let elected = first.wait("its election", |event| event.is("elected")).await;
     first.kill();

@@ -5,11 +5,9 @@ use std::time::{Duration, SystemTime};
 use leader::{EventKind, TransactionError};
 use leader_tests::harness::checks::assert_in_order;
 use leader_tests::harness::local::Led;
-use leader_tests::harness::{
-    Kind, Launch, PATIENCE, Replica, Sql, TestDatabase, eventually, first, now_ms, timings,
-};
+use leader_tests::harness::{Kind, PATIENCE, Replica, Sql, TestDatabase, eventually, first, now_ms, timings};
 
-use crate::{NAME, PATIENT, TIMINGS, behind_a_proxy, lead, lead_with, scenarios};
+use crate::{PATIENT, TIMINGS, behind_a_proxy, lead, lead_with, replica, scenarios};
 
 scenarios!(servers:
     a_restart_costs_no_lease,
@@ -40,10 +38,8 @@ async fn a_restart_costs_no_lease<DB: Sql>() {
 /// Down for four leases, under three replicas. None of them dies of it.
 async fn a_leader_soon_after_a_long_stop<DB: Sql>() {
     let (database, server) = TestDatabase::create_to_wait_on_own_server(DB::KIND).await;
-    let replicas = ["first", "second", "third"].map(|instance| {
-        let launch = Launch::new(env!("CARGO_BIN_EXE_replica"), &database.url).instance(instance);
-        launch.work(NAME, "ledger").start()
-    });
+    let replicas =
+        ["first", "second", "third"].map(|instance| replica(&database.url, instance, "ledger").start());
     let replicas: Vec<&Replica> = replicas.iter().collect();
     for replica in &replicas {
         replica.wait("the start", |event| event.is("started")).await;

@@ -12,6 +12,7 @@ mod outcomes;
 mod overrun;
 mod runs;
 mod slow_stop;
+mod stopped_early;
 mod takeover;
 mod woken;
 

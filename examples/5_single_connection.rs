@@ -1,0 +1,106 @@
+//! Holds the one session that an upstream allows: a feed that refuses a second subscriber.
+//!
+//! Guaranteed:
+//! - The session is dialled when a tenure starts, and closed the moment it ends, whatever the end is.
+//! - Closing it ends a read that knows nothing of tenures, as a library's may be, and one that blocks its thread.
+//! - The name is given back when the reader is gone. So the upstream sees the end of one session before the next begins.
+//!
+//! Not guaranteed: a process that is frozen closes nothing. So the session has a heartbeat, and the upstream must drop one
+//! that has been silent for half a lease: then it is gone before a successor can be elected. What the upstream sends while
+//! nobody listens is the upstream's to keep.
+//!
+//! ```console
+//! $ cargo run --features programs --bin single_connection -- --upstream 127.0.0.1:7000
+//! ```
+
+mod shared;
+
+use std::convert::Infallible;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use leader::{State, Tenure, Timings};
+use tokio::task::spawn_blocking;
+
+#[leader::work("feed")]
+async fn feed(tenure: Tenure, State(upstream): State<Upstream>) -> anyhow::Result<()> {
+    loop {
+        if let Err(error) = subscribe(&tenure, &upstream).await {
+            // The end of the tenure is no trouble with the upstream.
+            tenure.check()?;
+            tracing::warn!(%error, "no session; dialling again");
+        }
+        tenure.sleep(upstream.heartbeat).await?;
+    }
+}
+
+/// Returns when the session is closed and its reader is gone.
+async fn subscribe(tenure: &Tenure, upstream: &Upstream) -> anyhow::Result<()> {
+    let session = tenure.until_ended(tokio::net::TcpStream::connect(&upstream.address)).await??.into_std()?;
+    session.set_nonblocking(false)?;
+    session.set_write_timeout(Some(upstream.heartbeat))?;
+    let session = Arc::new(session);
+
+    let reader = Arc::clone(&session);
+    let mut reading = spawn_blocking(move || read(&reader));
+    let broken = tokio::select! {
+        broken = beat(tenure, &session, upstream.heartbeat) => broken.map(|never| match never {}),
+        read = &mut reading => return Ok(read??),
+    };
+    let _ = session.shutdown(Shutdown::Both);
+    let _ = reading.await;
+    broken
+}
+
+/// Knows nothing of tenures. It returns when the session is closed, by either side.
+fn read(session: &TcpStream) -> io::Result<()> {
+    for line in BufReader::new(session).lines() {
+        println!("{}", line?);
+    }
+    Ok(())
+}
+
+/// Tells the upstream that this replica lives and leads, until the tenure is over.
+async fn beat(tenure: &Tenure, mut session: &TcpStream, every: Duration) -> anyhow::Result<Infallible> {
+    loop {
+        tenure.check()?;
+        session.write_all(b"\n")?;
+        tenure.sleep(every).await?;
+    }
+}
+
+#[derive(Clone)]
+struct Upstream {
+    address: String,
+    heartbeat: Duration,
+}
+
+/// Holds the one session that an upstream allows, and prints what it sends
+#[derive(Parser)]
+struct Flags {
+    /// What carries the leases
+    #[arg(long, env, default_value = "sqlite:feed.db?mode=rwc")]
+    database_url: String,
+    /// Host and port of the upstream
+    #[arg(long, env)]
+    upstream: String,
+    /// Seconds that a lease lasts; the other timings, and the heartbeat, keep their proportions to it
+    #[arg(long = "lease", env = "LEASE", default_value = "15", value_parser = shared::timings)]
+    timings: Timings,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let flags = Flags::parse();
+    shared::log();
+    leader::Elector::builder()
+        .database(flags.database_url)
+        .timings(flags.timings)
+        .state(Upstream { address: flags.upstream, heartbeat: flags.timings.lease / 10 })
+        .run()
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Several replicas of one program, which tests kill, freeze and stop while they lead.
+
+use super::database::TestDatabase;
+use super::eventually;
+use super::replica::{Launch, PATIENCE, Replica};
+
+/// Replicas of a program with one work. Who leads is read from the tables, so the program need not say it.
+#[derive(Debug)]
+pub struct Deployment<'d> {
+    database: &'d TestDatabase,
+    launch: Launch,
+    name: String,
+    replicas: Vec<Replica>,
+}
+
+/// Who leads, and since which election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// The process.
+    pub pid: i32,
+    /// Its term.
+    pub term: i64,
+}
+
+impl<'d> Deployment<'d> {
+    /// Starts that many replicas and waits until all campaign for the work of this name.
+    ///
+    /// # Panics
+    ///
+    /// When one does not start.
+    pub async fn start(database: &'d TestDatabase, launch: Launch, name: &str, size: usize) -> Self {
+        let mut deployment = Self { database, launch, name: name.to_owned(), replicas: Vec::new() };
+        for _ in 0..size {
+            deployment.add().await;
+        }
+        deployment
+    }
+
+    /// One more replica, in the place of one that is gone.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    pub async fn add(&mut self) {
+        let replica = self.launch.start();
+        replica.wait_line("campaigning for").await;
+        self.replicas.push(replica);
+    }
+
+    /// Who leads now, or will next.
+    ///
+    /// # Panics
+    ///
+    /// When nobody does in good time.
+    pub async fn leader(&self) -> Leader {
+        self.leader_after(0).await
+    }
+
+    /// Who leads under a later term than this one.
+    ///
+    /// # Panics
+    ///
+    /// When nobody does in good time.
+    pub async fn leader_after(&self, term: i64) -> Leader {
+        let what = format!("a leader of `{}` after term {term}", self.name);
+        let later = async || self.read(&self.name).await.filter(|leader| leader.term > term);
+        eventually(&what, PATIENCE, later).await
+    }
+
+    /// Who leads another of the program's works.
+    ///
+    /// # Panics
+    ///
+    /// When nobody does in good time.
+    pub async fn leader_of(&self, name: &str) -> Leader {
+        eventually(&format!("a leader of `{name}`"), PATIENCE, async || self.read(name).await).await
+    }
+
+    /// All replicas.
+    pub fn replicas(&self) -> &[Replica] {
+        &self.replicas
+    }
+
+    /// The replica of this process.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub fn replica(&self, pid: i32) -> &Replica {
+        self.replicas.iter().find(|replica| replica.pid() == pid).expect("a replica of this deployment")
+    }
+
+    /// Kills a replica and starts another one.
+    ///
+    /// # Panics
+    ///
+    /// When the other one does not start.
+    pub async fn kill(&mut self, pid: i32) {
+        let dying = self.take(pid);
+        dying.kill();
+        dying.wait_exit().await;
+        self.add().await;
+    }
+
+    /// Stops a replica, waits until it has ended as it should, and starts another one.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end, or not with success, or the other one does not start.
+    pub async fn stop(&mut self, pid: i32) {
+        let stopping = self.take(pid);
+        stopping.term();
+        assert_eq!(stopping.wait_exit().await, Some(0), "{stopping}");
+        self.add().await;
+    }
+
+    /// Freezes a replica, at a moment when it does not hold up the others: whoever writes to a SQLite file does.
+    pub async fn freeze(&self, pid: i32) {
+        let replica = self.replica(pid);
+        replica.stop();
+        while self.database.is_held_up().await {
+            replica.cont();
+            tokio::task::yield_now().await;
+            replica.stop();
+        }
+    }
+
+    /// Wakes a replica that somebody else has succeeded, and waits until it knows.
+    ///
+    /// # Panics
+    ///
+    /// When it does not hear of it.
+    pub async fn wake(&self, pid: i32) {
+        let replica = self.replica(pid);
+        replica.cont();
+        replica.wait_line("session lost").await;
+        replica.wait_line("stepped down").await;
+    }
+
+    /// Stops all of them, one after the other.
+    ///
+    /// # Panics
+    ///
+    /// When one does not end, or not with success.
+    pub async fn shut_down(mut self) {
+        for replica in self.replicas.drain(..) {
+            replica.term();
+            assert_eq!(replica.wait_exit().await, Some(0), "{replica}");
+        }
+    }
+
+    fn take(&mut self, pid: i32) -> Replica {
+        let at = self.replicas.iter().position(|replica| replica.pid() == pid);
+        self.replicas.remove(at.expect("a replica of this deployment"))
+    }
+
+    async fn read(&self, name: &str) -> Option<Leader> {
+        let held = self.database.names().await.into_iter().find(|held| held.name == name)?;
+        let session_id = held.session_id?;
+        let holder = self.database.sessions().await.into_iter().find(|session| session.id == session_id)?;
+        // An instance that nobody named is `host-pid-random`.
+        let pid = holder.instance.rsplit('-').nth(1)?.parse().ok()?;
+        let is_here = self.replicas.iter().any(|replica| replica.pid() == pid);
+        is_here.then_some(Leader { pid, term: held.term })
+    }
+}
+
+impl Drop for Deployment<'_> {
+    /// A test that fails shows what its replicas said.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.replicas.iter().for_each(|replica| eprintln!("{replica}"));
+        }
+    }
+}

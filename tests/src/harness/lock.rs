@@ -1,0 +1,94 @@
+//! A lock that a test holds, so that somebody waits for it half-way through what he does.
+
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{AssertSqlSafe, MySql, Postgres, Sqlite, raw_sql};
+
+use super::database::{Kind, TestDatabase};
+use super::eventually;
+use super::replica::PATIENCE;
+
+/// A transaction of the administrator's that holds a lock. Dropped, it holds it no longer.
+#[derive(Debug)]
+pub struct Lock<'d> {
+    database: &'d TestDatabase,
+    connection: Connection,
+}
+
+#[derive(Debug)]
+enum Connection {
+    Postgres(PoolConnection<Postgres>),
+    MySql(PoolConnection<MySql>),
+    Sqlite(PoolConnection<Sqlite>),
+}
+
+impl<'d> Lock<'d> {
+    /// Takes it with this statement on a server. On SQLite it is the file, for every writer.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn take(database: &'d TestDatabase, statement: &str) -> Self {
+        const ACQUIRED: &str = "the administrator's connection";
+
+        let connection = if let Some(pool) = database.postgres() {
+            Connection::Postgres(pool.acquire().await.expect(ACQUIRED))
+        } else if let Some(pool) = database.mysql() {
+            Connection::MySql(pool.acquire().await.expect(ACQUIRED))
+        } else {
+            let pool = database.sqlite().expect("no fourth kind");
+            Connection::Sqlite(pool.acquire().await.expect(ACQUIRED))
+        };
+        let mut lock = Self { database, connection };
+        if database.kind == Kind::Sqlite {
+            lock.run("BEGIN IMMEDIATE").await;
+        } else {
+            lock.run(&format!("BEGIN; {statement}")).await;
+        }
+        lock
+    }
+
+    /// Waits until somebody waits for it.
+    ///
+    /// # Panics
+    ///
+    /// When nobody does in good time.
+    pub async fn is_waited_for(&self) {
+        /// Nothing tells who waits for a file.
+        const ON_SQLITE: Duration = Duration::from_millis(300);
+
+        let waiting = match self.database.kind {
+            Kind::Postgres => {
+                "SELECT count(*) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            }
+            Kind::MySql => {
+                "SELECT count(*) FROM information_schema.processlist \
+                 WHERE db = database() AND state LIKE 'Waiting for%lock'"
+            }
+            Kind::Sqlite => return tokio::time::sleep(ON_SQLITE).await,
+        };
+        let waited_for = async || (self.database.number(waiting).await > 0).then_some(());
+        eventually("somebody who waits for the lock", PATIENCE, waited_for).await;
+    }
+
+    /// Gives it back.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn release(mut self) {
+        self.run("ROLLBACK").await;
+    }
+
+    async fn run(&mut self, statements: &str) {
+        let statements_sent = raw_sql(AssertSqlSafe(statements));
+        let done = match &mut self.connection {
+            Connection::Postgres(connection) => statements_sent.execute(&mut **connection).await.map(drop),
+            Connection::MySql(connection) => statements_sent.execute(&mut **connection).await.map(drop),
+            Connection::Sqlite(connection) => statements_sent.execute(&mut **connection).await.map(drop),
+        };
+        done.unwrap_or_else(|error| panic!("`{statements}` on {}: {error}", self.database.kind));
+    }
+}
