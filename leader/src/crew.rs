@@ -53,6 +53,10 @@ pub(crate) struct Duties {
     step_downs: Vec<(Hold, oneshot::Sender<Result<(), Error>>)>,
     confirms: Vec<(Moment, oneshot::Sender<()>)>,
     changed: bool,
+    /// When the first claim of a name was turned away by a transaction.
+    fenced_since: HashMap<WorkName, SystemTime>,
+    /// The database did not end such transactions, and that was told.
+    end_refused: bool,
 }
 
 struct Incumbent {
@@ -149,9 +153,12 @@ impl Crew {
                         %name, session = %fenced.holder, of = fenced.instance.as_deref(),
                         "nobody leads this work any more, and nobody can be elected yet: a fenced transaction of its last leader is still open"
                     );
+                    let since = SystemTime::now() - self.clock.now().since(fenced.since);
+                    self.duties.fenced_since.insert(name, since);
                     self.duties.changed = true;
                 }
                 Effect::NotFenced { name } => {
+                    self.duties.fenced_since.remove(&name);
                     tracing::debug!(%name, "no transaction keeps it from being claimed any more");
                     self.duties.changed = true;
                 }
@@ -243,19 +250,28 @@ impl Crew {
 
     /// Transitions only: a standby whose server is down for an hour writes two lines.
     pub(crate) fn answers(&mut self, request: &Request) {
+        if matches!(request, Request::EndFenced { .. }) {
+            self.duties.end_refused = false;
+        }
         if self.trouble.ends(request) {
             tracing::info!("the database answers again");
         }
     }
 
     pub(crate) fn fails(&mut self, request: &Request, error: &dyn std::fmt::Display) {
+        if matches!(request, Request::EndFenced { .. }) {
+            // The campaign goes on without it.
+            if !std::mem::replace(&mut self.duties.end_refused, true) {
+                tracing::warn!(%error, "cannot end the fenced transactions of leaders that are gone");
+            }
+            return;
+        }
         if self.trouble.goes_on(request, self.clock.now(), &self.timings) {
             tracing::warn!(%error, "the database does not do what a lease needs; trying on");
         }
     }
 
     pub(crate) fn publish(&self, campaign: &Campaign) {
-        let (now, today) = (self.clock.now(), SystemTime::now());
         let role = |name: &WorkName, standing: &Standing| {
             let running = self.duties.running.get(name);
             match (standing, running) {
@@ -264,7 +280,7 @@ impl Crew {
                     Some(fenced) => Role::Fenced {
                         session: fenced.holder.to_string(),
                         instance: fenced.instance,
-                        since: today - now.since(fenced.since),
+                        since: self.duties.fenced_since.get(name).copied().unwrap_or_else(SystemTime::now),
                     },
                 },
                 (Standing::Leading { told: None, .. }, Some(running)) => Role::Leading {

@@ -311,7 +311,8 @@ impl Builder {
     /// process at once, with the status 128 + its number. Once per process the signals are taken over, for all electors
     /// that run; when none does any more, they end the process as they do by default.
     ///
-    /// A signal during the start is obeyed when the database has answered, after one attempt at the latest.
+    /// A signal during the start is obeyed when the database has answered, after one attempt at the latest; that the start
+    /// fails is no error then.
     ///
     /// # Errors
     ///

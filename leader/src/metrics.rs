@@ -46,8 +46,14 @@ pub(crate) fn event(namespace: &Namespace, event: &Event) {
             counter!(ELECTIONS, &labels).increment(1);
             gauge!(LEADING, &labels).set(1);
         }
-        EventKind::Lost => counter!(LOSSES, &labels).increment(1),
-        EventKind::Overrun => counter!(OVERRUNS, &labels).increment(1),
+        EventKind::Lost => {
+            gauge!(LEADING, &labels).set(0);
+            counter!(LOSSES, &labels).increment(1);
+        }
+        EventKind::Overrun => {
+            gauge!(LEADING, &labels).set(0);
+            counter!(OVERRUNS, &labels).increment(1);
+        }
         EventKind::SteppedDown => {
             gauge!(LEADING, &labels).set(0);
             labels.push(("reason", event.reason.clone().unwrap_or_default()));

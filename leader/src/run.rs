@@ -21,7 +21,7 @@ use crate::keeper::Command;
 use crate::protocol::Ending;
 use crate::registry::Enlisted;
 use crate::state::States;
-use crate::tenure::{EndTold, Tenure, is_ending};
+use crate::tenure::{Tenure, is_ending};
 use crate::watchdog::Watched;
 use crate::work::{BoxError, OnEnd};
 
@@ -59,8 +59,7 @@ impl Presence {
     /// Tells that the work is gone.
     fn tell(&self, event: &Event) {
         self.told.store(true, Ordering::Relaxed);
-        self.tenure.tell_loss();
-        if self.tenure.may_tell(EndTold::SteppedDown) {
+        if self.tenure.may_tell_end() {
             self.reporter.report(event);
         }
     }

@@ -103,7 +103,11 @@ impl Running {
         if tokio::time::timeout(within, self.finished.cancelled()).await.is_ok() {
             return self.outcome();
         }
-        let running = self.status().works.into_iter().filter(|work| work.role != Role::Standby);
+        let running = self
+            .status()
+            .works
+            .into_iter()
+            .filter(|work| matches!(work.role, Role::Leading { .. } | Role::Ending { .. }));
         let error = Error::Shutdown { works: running.map(|work| work.name).collect(), within };
         // A work that blocks its thread keeps a runtime from being dropped, and so `main` from printing what it returns.
         tracing::error!("{error}");

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -57,7 +57,8 @@ pub(crate) struct Shared {
     token: CancellationToken,
     /// Cancelled when the lease is lost.
     loss: CancellationToken,
-    loss_told: Once,
+    /// Held while it is told, so that nothing of the tenure is told in between.
+    loss_told: Mutex<bool>,
     end_told: OnceLock<EndTold>,
     /// Cancelled when the tenure ends or its work returns.
     tasks_end: CancellationToken,
@@ -68,7 +69,7 @@ pub(crate) struct Shared {
 
 /// How the end of a tenure is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndTold {
+enum EndTold {
     SteppedDown,
     Overrun,
 }
@@ -147,7 +148,7 @@ impl Tenure {
             ending: OnceLock::new(),
             lost: OnceLock::new(),
             loss: CancellationToken::new(),
-            loss_told: Once::new(),
+            loss_told: Mutex::new(false),
             end_told: OnceLock::new(),
             tasks_end: token.child_token(),
             token,
@@ -310,31 +311,43 @@ impl Tenure {
         news
     }
 
-    /// Leave to tell of the end, for whoever asks first: work may go at the very moment when the watchdog ends the
-    /// process for it, and only one of the two is told.
+    /// Leave to tell that the process ends for the work, for whoever asks first: work may go at that very moment, and only
+    /// one of the two is told.
     #[must_use]
-    pub(crate) fn may_tell(&self, end: EndTold) -> bool {
-        self.0.end_told.set(end).is_ok()
+    pub(crate) fn may_tell_overrun(&self) -> bool {
+        self.0.end_told.set(EndTold::Overrun).is_ok()
+    }
+
+    /// Leave to tell that the work is gone. What was lost before is told before, and what is lost later is no news.
+    #[must_use]
+    pub(crate) fn may_tell_end(&self) -> bool {
+        let mut told = self.0.loss_told.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_loss_once(&mut told);
+        self.0.end_told.set(EndTold::SteppedDown).is_ok()
     }
 
     /// Tells the log and the application of a loss, if it was marked, once. Returns when it has been told.
     pub(crate) fn tell_loss(&self) {
-        // Once the work is gone a loss is no news any more.
-        if self.is_lost() && self.0.end_told.get() != Some(&EndTold::SteppedDown) {
-            self.0.loss_told.call_once(|| {
-                log(|| {
-                    tracing::warn!(
-                        name = self.name(), term = %self.term(), trace_id = self.trace_id(),
-                        "lease lost, the work is told to end"
-                    );
-                });
-                let before = self.ending().filter(|ending| *ending != Ending::LeaseLost);
-                self.0.reporter.report(&Event {
-                    reason: before.map(|_| "while winding down".to_owned()),
-                    ..self.event(EventKind::Lost)
-                });
-            });
+        let mut told = self.0.loss_told.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_loss_once(&mut told);
+    }
+
+    fn tell_loss_once(&self, told: &mut bool) {
+        let gone = self.0.end_told.get() == Some(&EndTold::SteppedDown);
+        if !self.is_lost() || gone || std::mem::replace(told, true) {
+            return;
         }
+        log(|| {
+            tracing::warn!(
+                name = self.name(), term = %self.term(), trace_id = self.trace_id(),
+                "lease lost, the work is told to end"
+            );
+        });
+        let before = self.ending().filter(|ending| *ending != Ending::LeaseLost);
+        self.0.reporter.report(&Event {
+            reason: before.map(|_| "while winding down".to_owned()),
+            ..self.event(EventKind::Lost)
+        });
     }
 
     /// Resolves when the lease has been lost for so long that an answer of the database is not worth waiting for.

@@ -23,6 +23,7 @@ use sqlx_core::transaction::TransactionManager;
 
 use crate::protocol::Ending;
 use crate::tenure::{Ended, Tenure};
+use sealed::Commit;
 
 /// A database that carries fenced transactions: PostgreSQL, MySQL/MariaDB and SQLite, each behind its feature.
 pub trait Fenced: Database + sealed::Dialect {}
@@ -135,34 +136,28 @@ impl<DB: Fenced> Transaction<DB> {
     }
 
     async fn finish(&mut self) -> Result<(), TransactionError> {
-        let (fenced, nesting) = (self.fenced, self.nesting);
+        let nesting = self.nesting;
         let connection: &mut DB::Connection = self.connection()?;
         if nesting || DB::TransactionManager::get_transaction_depth(connection) != 1 {
             return Err(TransactionError::RolledBack);
         }
-        if fenced {
-            if !DB::commit(connection).await? {
-                return Err(TransactionError::RolledBack);
-            }
-        } else {
-            DB::TransactionManager::commit(connection).await?;
+        match DB::commit(connection).await? {
+            Commit::Done => self.hand_back(),
+            // Dropped, it is closed.
+            Commit::Unclean => {}
+            Commit::Gone => return Err(TransactionError::RolledBack),
         }
-        self.hand_back();
         Ok(())
     }
 
     async fn undo(&mut self) -> Result<(), TransactionError> {
-        let (fenced, nesting) = (self.fenced, self.nesting);
+        let nesting = self.nesting;
         let connection: &mut DB::Connection = self.connection()?;
         if nesting || DB::TransactionManager::get_transaction_depth(connection) != 1 {
             // What is open on it is not known: it is closed, which rolls all of it back.
             return Ok(());
         }
-        if fenced {
-            DB::rollback(connection).await?;
-        } else {
-            DB::TransactionManager::rollback(connection).await?;
-        }
+        DB::rollback(connection).await?;
         self.hand_back();
         Ok(())
     }
@@ -401,7 +396,7 @@ impl Tenure {
         self.check()?;
         let begun = self.until_ended(async {
             let mut transaction = self.open(pool).await?;
-            DB::TransactionManager::begin(transaction.connection()?, None).await?;
+            DB::begin_bare(transaction.connection()?, &self.key(true)).await?;
             transaction.begun = true;
             Ok::<_, TransactionError>(transaction)
         });

@@ -16,7 +16,7 @@ use crate::clock::{Clock, Moment};
 use crate::event::{Event, EventKind, Reporter};
 use crate::name::WorkName;
 use crate::protocol::Term;
-use crate::tenure::{EndTold, Tenure};
+use crate::tenure::Tenure;
 
 /// The exit status of a process that ends because a work ignored the loss of its lease.
 pub const EXIT_STATUS: i32 = 70;
@@ -175,7 +175,7 @@ impl Inner {
             if now >= exit && !entry.reported {
                 entry.reported = true;
                 // Where a hook replaces the exit, the work steps down in the end all the same.
-                if self.hook.is_some() || tenure.may_tell(EndTold::Overrun) {
+                if self.hook.is_some() || tenure.may_tell_overrun() {
                     overrun.push(tenure.clone());
                 }
             }

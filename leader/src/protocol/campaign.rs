@@ -321,10 +321,11 @@ impl Campaign {
         if let Some(claim) = self.planned_claim(id) {
             return Some(claim);
         }
-        if let Some(end) = self.end_fenced(now) {
-            return Some(end);
+        if self.scan_at().is_some_and(|at| at <= now) {
+            return Some(Request::Scan { id });
         }
-        (self.scan_at()? <= now).then_some(Request::Scan { id })
+        // After the look, which alone tells whether it is still called for.
+        self.end_fenced(now)
     }
 
     fn choose_without_session(&mut self, now: Moment) -> Option<Request> {

@@ -255,8 +255,8 @@ impl Store for Postgres {
     }
 
     async fn end_fenced(&mut self, fenced: &[(WorkName, SessionId)]) -> Result<u64, StoreError> {
-        // By what the fence wrote into `application_name`, which is not the whole name: with a living tenure of the same
-        // term about, whose could be the same, nothing is ended. Roles may end what belongs to them.
+        // By what the fence wrote into `application_name`. It holds the beginning of the name only, and so a living tenure
+        // can have the same: then nothing is ended. Roles may end what belongs to them.
         let fenced: Vec<String> = fenced
             .iter()
             .map(|(name, session)| {
@@ -269,12 +269,13 @@ impl Store for Postgres {
                JOIN leader_names n ON n.namespace = {namespace} AND n.name = f.name AND n.session_id = f.session \
                JOIN pg_stat_activity a ON a.datname = current_database() AND a.application_name = left('leader:' || n.term || ':' || f.label, 63) \
                WHERE pg_has_role(a.usesysid, 'USAGE') \
-               AND NOT EXISTS (SELECT 1 FROM leader_names o JOIN leader_sessions s ON s.id = o.session_id WHERE o.term = n.term OR s.id = f.session)) \
+               AND NOT EXISTS (SELECT 1 FROM leader_names o JOIN leader_sessions s ON s.id = o.session_id WHERE s.id = f.session \
+                 OR o.term = n.term AND a.application_name = left('leader:' || o.term || ':' || regexp_replace(o.name, '[^A-Za-z0-9_.:/-]', '?', 'g'), 63))) \
              SELECT count(*) FROM ended WHERE done",
             fenced = fenced.join(", "),
             namespace = self.namespace(),
         );
-        let rows = self.run(&statement).await?;
+        let rows = self.run(&statement).await.map_err(may_not_end)?;
         let count: i64 = rows.first().map_or(Ok(0), |row| get(row, 0))?;
         Ok(count.unsigned_abs())
     }
@@ -435,6 +436,15 @@ fn channel(namespace: &str) -> String {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("leader_{hash:016x}")
+}
+
+/// Rights that were refused are not those on the tables.
+fn may_not_end(error: StoreError) -> StoreError {
+    let help = "grant the role EXECUTE on the function pg_terminate_backend, or end them by hand";
+    match error.cause {
+        Cause::Refused(_) => StoreError::new(Cause::Refused(help.to_owned()), error.source),
+        _ => error,
+    }
 }
 
 /// A text as an expression that reads the same under every setting of strings and escapes.

@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Database, MySql, MySqlConnection, Pool, Row, SqlSafeSt
 use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
-use super::sealed::Dialect;
+use super::sealed::{Commit, Dialect};
 use crate::status::{Lease, lease, leases};
 use crate::store::mysql::{NOW, bytes};
 
@@ -46,6 +46,12 @@ impl Dialect for MySql {
         Some(AssertSqlSafe(format!("{}; START TRANSACTION", bound(key))).into_sql_str())
     }
 
+    async fn begin_bare(connection: &mut MySqlConnection, key: &Key<'_>) -> sqlx::Result<()> {
+        let statement = AssertSqlSafe(format!("{}; START TRANSACTION; SAVEPOINT leader_fence", bound(key)))
+            .into_sql_str();
+        <Self as Database>::TransactionManager::begin(connection, Some(statement)).await
+    }
+
     async fn prepare_fence(connection: &mut MySqlConnection, key: &Key<'_>) -> sqlx::Result<()> {
         // It stays on this connection: there is no end of the transaction to hook on.
         raw_sql(AssertSqlSafe(bound(key))).execute(connection).await.map(drop)
@@ -67,27 +73,30 @@ impl Dialect for MySql {
         Ok(!rows.is_empty())
     }
 
-    async fn commit(connection: &mut MySqlConnection) -> sqlx::Result<bool> {
+    async fn commit(connection: &mut MySqlConnection) -> sqlx::Result<Commit> {
         /// `SAVEPOINT … does not exist`
         const NO_SAVEPOINT: u16 = 1305;
 
         let message = format!("RELEASE SAVEPOINT leader_fence; COMMIT; {LEAVE}");
-        let mut done = 0;
+        let (mut done, mut outcome) = (0, Commit::Done);
         let mut results = raw_sql(AssertSqlSafe(message)).fetch_many(&mut *connection);
         loop {
             match results.try_next().await {
                 Ok(Some(_)) => done += 1,
                 Ok(None) => break,
-                Err(error) if done == 0 && number(&error) == Some(NO_SAVEPOINT) => return Ok(false),
-                // Committed is committed, whatever became of the connection then; the pool will find out.
-                Err(_) if done >= 2 => break,
+                Err(error) if done == 0 && number(&error) == Some(NO_SAVEPOINT) => return Ok(Commit::Gone),
+                // Committed is committed, whatever became of the connection then.
+                Err(_) if done >= 2 => {
+                    outcome = Commit::Unclean;
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }
         drop(results);
         // sqlx believes in the old transaction: its ROLLBACK goes out with the next message and finds none.
         <Self as Database>::TransactionManager::start_rollback(connection);
-        Ok(true)
+        Ok(outcome)
     }
 
     async fn rollback(connection: &mut MySqlConnection) -> sqlx::Result<()> {

@@ -6,22 +6,25 @@ use sqlx::{AssertSqlSafe, Database, PgConnection, Pool, Postgres, Row, SqlSafeSt
 use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
-use super::sealed::Dialect;
+use super::sealed::{Commit, Dialect};
 use crate::status::{Lease, lease, leases};
 use crate::store::millis;
 use crate::store::postgres::{NOW, text};
 
+/// A text that is no number was cast to one.
+const NO_NUMBER: &str = "22P02";
+
+/// By this the commit knows the transaction again.
+const MARK: &str = "set_config('leader.transaction', '1', true)";
+
 impl Dialect for Postgres {
     async fn begin(connection: &mut PgConnection, key: &Key<'_>) -> sqlx::Result<bool> {
-        /// A text that is no number.
-        const REFUSED: &str = "22P02";
-
         // In one message with `BEGIN`, whose answer sqlx does not show: what it does show is an error. The transaction
         // that an error leaves behind, sqlx does not know of.
         let statement = AssertSqlSafe(format!("BEGIN; {}", fence(key, Absent::Fails))).into_sql_str();
         match <Self as Database>::TransactionManager::begin(connection, Some(statement)).await {
             Ok(()) => Ok(true),
-            Err(error) if code(&error).as_deref() == Some(REFUSED) => {
+            Err(error) if code(&error).as_deref() == Some(NO_NUMBER) => {
                 raw_sql("ROLLBACK").execute(connection).await?;
                 Ok(false)
             }
@@ -35,18 +38,27 @@ impl Dialect for Postgres {
         Ok(held > 0)
     }
 
-    async fn commit(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    async fn commit(connection: &mut PgConnection) -> sqlx::Result<Commit> {
         // A transaction in which a statement has failed answers COMMIT with a rollback and no error; any other
-        // statement is refused in it. The empty transaction is for sqlx, which believes in the old one, and for
-        // its ROLLBACK, which goes out with the next message.
-        match raw_sql("SELECT 1; COMMIT; BEGIN").execute(&mut *connection).await {
+        // statement is refused in it. The mark is gone with the transaction that was begun, and no number then, or not
+        // known at all. The empty transaction is for sqlx, which believes in the old one, and for its ROLLBACK, which
+        // goes out with the next message.
+        let message = "SELECT current_setting('leader.transaction')::int; COMMIT; BEGIN";
+        match raw_sql(message).execute(&mut *connection).await {
             Ok(_) => {
                 <Self as Database>::TransactionManager::start_rollback(connection);
-                Ok(true)
+                Ok(Commit::Done)
             }
-            Err(error) if code(&error).as_deref() == Some("25P02") => Ok(false),
-            Err(error) => Err(error),
+            Err(error) => match code(&error).as_deref() {
+                Some("25P02" | NO_NUMBER | "42704") => Ok(Commit::Gone),
+                _ => Err(error),
+            },
         }
+    }
+
+    async fn begin_bare(connection: &mut PgConnection, _key: &Key<'_>) -> sqlx::Result<()> {
+        let statement = AssertSqlSafe(format!("BEGIN; SELECT {MARK}")).into_sql_str();
+        <Self as Database>::TransactionManager::begin(connection, Some(statement)).await
     }
 
     async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {
@@ -84,7 +96,7 @@ fn fence(key: &Key<'_>, absent: Absent) -> String {
         "SELECT {answer}, set_config('idle_in_transaction_session_timeout', \
            CASE WHEN current_setting('idle_in_transaction_session_timeout')::interval BETWEEN '1ms' AND '{idle}ms' \
            THEN current_setting('idle_in_transaction_session_timeout') ELSE '{idle}ms' END, true), \
-         set_config('tcp_user_timeout', '{idle}', true), set_config('application_name', '{tag}', true) \
+         set_config('tcp_user_timeout', '{idle}', true), set_config('application_name', '{tag}', true), {MARK} \
          FROM (SELECT 1 FROM leader_names n WHERE n.namespace = {namespace} AND n.name = {name} AND n.term = {term} \
            AND n.session_id = '{session}' FOR SHARE) AS held \
          /*trace_id='{trace_id}'*/",

@@ -48,6 +48,17 @@ target!("postgres", sqlx::PgConnection, sqlx::Postgres);
 target!("mysql", sqlx::MySqlConnection, sqlx::MySql);
 target!("sqlite", sqlx::SqliteConnection, sqlx::Sqlite);
 
+/// What became of a commit that the database answered.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    Done,
+    /// It is done, and the connection is not as it was before.
+    Unclean,
+    /// It was not the transaction any more that was begun: nothing is committed.
+    Gone,
+}
+
 /// What a fenced transaction says to a database.
 #[doc(hidden)]
 pub trait Dialect: Database {
@@ -102,14 +113,14 @@ pub trait Dialect: Database {
         async { Ok(None) }
     }
 
-    /// Commits a transaction that was begun here and fenced, and takes back what was set for longer than it lasts.
-    /// Whether it still was the transaction that was begun.
-    fn commit(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<bool>> + Send {
-        async {
-            Self::TransactionManager::commit(connection).await?;
-            Ok(true)
-        }
-    }
+    /// Begins a transaction that is not fenced, and marks it: by the mark the commit knows it again.
+    fn begin_bare(
+        connection: &mut Self::Connection,
+        key: &Key<'_>,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// Commits a transaction that was begun here, and takes back what was set for longer than it lasts.
+    fn commit(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<Commit>> + Send;
 
     /// Rolls one back.
     fn rollback(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send {

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Database, Pool, Row, SqlSafeStr, SqlStr, Sqlite, Sqlit
 use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
-use super::sealed::Dialect;
+use super::sealed::{Commit, Dialect};
 use crate::status::{Lease, lease, leases};
 use crate::store::hex;
 use crate::store::sqlite::{NOW, Turnstile, in_memory};
@@ -23,6 +23,11 @@ impl Dialect for Sqlite {
     fn statement(_key: &Key<'_>) -> Option<SqlStr> {
         // A deferred transaction that turns to writing fails at once if anybody else has written since.
         Some("BEGIN IMMEDIATE".into_sql_str())
+    }
+
+    async fn begin_bare(connection: &mut SqliteConnection, _key: &Key<'_>) -> sqlx::Result<()> {
+        <Self as Database>::TransactionManager::begin(connection, None).await?;
+        sqlx::query("SAVEPOINT leader_fence").execute(connection).await.map(drop)
     }
 
     async fn prepare_fence(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<()> {
@@ -61,16 +66,16 @@ impl Dialect for Sqlite {
             .await
     }
 
-    async fn commit(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
+    async fn commit(connection: &mut SqliteConnection) -> sqlx::Result<Commit> {
         // It also waits for all that was asked of the worker before, a nested `begin` that was dropped among it.
         if let Err(error) = sqlx::query("RELEASE SAVEPOINT leader_fence").execute(&mut *connection).await {
             let gone = error
                 .as_database_error()
                 .is_some_and(|error| error.message().starts_with("no such savepoint"));
-            return if gone { Ok(false) } else { Err(error) };
+            return if gone { Ok(Commit::Gone) } else { Err(error) };
         }
         <Self as Database>::TransactionManager::commit(connection).await?;
-        Ok(true)
+        Ok(Commit::Done)
     }
 
     async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {

@@ -13,8 +13,8 @@ use sqlx::mysql::MySqlDatabaseError;
 use crate::{Stage, row, scenarios};
 
 scenarios!(mysql: a_deadlock);
-scenarios!(postgres: a_statement_that_failed, a_commit_that_fails);
-scenarios!(every database: a_nested_begin_dropped_half_way);
+scenarios!(postgres: a_statement_that_failed, a_statement_that_failed_elsewhere, a_commit_that_fails);
+scenarios!(every database: a_rollback_of_the_works_own, a_nested_begin_dropped_half_way);
 
 /// `InnoDB` rolls the lighter of two transactions that wait for each other back, the whole of it.
 async fn a_deadlock<DB: Sql>(stage: Stage<DB>) {
@@ -88,6 +88,39 @@ async fn a_statement_that_failed<DB: Sql>(stage: Stage<DB>) {
     inner.rollback().await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(stage.written().await, 1);
+}
+
+async fn a_statement_that_failed_elsewhere<DB: Sql>(stage: Stage<DB>) {
+    let led = stage.lead().await;
+    let mut tx = led.tenure.begin_elsewhere(&stage.pool(1)).await.unwrap();
+    DB::run(&mut tx, &row(&led.tenure, 1)).await.unwrap();
+    DB::run(&mut tx, "SELECT 1 / 0").await.unwrap_err();
+    let refused = tx.commit().await;
+    assert!(matches!(refused, Err(TransactionError::RolledBack)), "{refused:?}");
+    assert_eq!(stage.written().await, 0);
+}
+
+/// The transaction that is committed is the one that was begun, or none.
+async fn a_rollback_of_the_works_own<DB: Sql>(stage: Stage<DB>) {
+    let led = stage.lead().await;
+    let pool = stage.pool(1);
+    for elsewhere in [false, true] {
+        let begin = async || {
+            if elsewhere { led.tenure.begin_elsewhere(&pool).await } else { led.tenure.begin(&pool).await }
+        };
+        let before = stage.written().await;
+        let mut tx = begin().await.unwrap();
+        DB::run(&mut tx, &row(&led.tenure, 1)).await.unwrap();
+        DB::run(&mut tx, "ROLLBACK").await.unwrap();
+        let refused = tx.commit().await;
+        assert!(matches!(refused, Err(TransactionError::RolledBack)), "{refused:?}, elsewhere: {elsewhere}");
+        assert_eq!(stage.written().await, before);
+        // The next one is like any other.
+        let mut tx = begin().await.unwrap();
+        DB::run(&mut tx, &row(&led.tenure, 2)).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(stage.written().await, before + 1);
+    }
 }
 
 /// What a constraint that is deferred refuses is heard of from COMMIT.

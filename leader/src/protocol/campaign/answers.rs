@@ -56,7 +56,8 @@ impl Campaign {
                     self.lose(Loss::NoTables, now);
                     return;
                 }
-                if !matches!(request, Request::Renew { .. }) {
+                // That transactions cannot be ended keeps nobody from anything else.
+                if !matches!(request, Request::Renew { .. } | Request::EndFenced { .. }) {
                     self.note(&request, reply.is_ok());
                 }
                 match request {
@@ -265,14 +266,9 @@ impl Campaign {
     }
 
     fn fenced_ended(&mut self, reply: &Result<Reply, Failure>, now: Moment) {
-        match reply {
-            Ok(Reply::FencedEnded { transactions }) => {
-                if *transactions > 0 {
-                    self.effects.push(Effect::FencedEnded { transactions: *transactions });
-                    self.scan_due = self.scan_due.min(now);
-                }
-            }
-            _ => self.fall_back(now),
+        if let Ok(Reply::FencedEnded { transactions: transactions @ 1.. }) = *reply {
+            self.effects.push(Effect::FencedEnded { transactions });
+            self.scan_due = self.scan_due.min(now);
         }
     }
 

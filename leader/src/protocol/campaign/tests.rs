@@ -312,23 +312,34 @@ fn left_by(session: u128) -> Reply {
 /// Answers what is due until `to`: looks show `a` left by a session, and no claim of it wins.
 fn turned_away(
     campaign: &mut Campaign,
+    now: u64,
+    to: u64,
+    session: impl Fn(u64) -> u128,
+) -> Vec<(u64, Request)> {
+    turned_away_where(campaign, now, to, session, || Ok(Reply::FencedEnded { transactions: 1 }))
+}
+
+/// The same where this is what becomes of ending the transaction.
+fn turned_away_where(
+    campaign: &mut Campaign,
     mut now: u64,
     to: u64,
     session: impl Fn(u64) -> u128,
+    ended: impl Fn() -> Result<Reply, Failure>,
 ) -> Vec<(u64, Request)> {
     let mut asked = Vec::new();
     while now < to {
         match campaign.next(at(now)) {
             Next::Send(attempt) => {
                 let reply = match attempt.request {
-                    Request::Renew { .. } => digest(0, 0),
-                    Request::Scan { .. } => left_by(session(now)),
-                    Request::Claim { .. } => Reply::Claimed(Vec::new()),
-                    Request::EndFenced { .. } => Reply::FencedEnded { transactions: 1 },
+                    Request::Renew { .. } => Ok(digest(0, 0)),
+                    Request::Scan { .. } => Ok(left_by(session(now))),
+                    Request::Claim { .. } => Ok(Reply::Claimed(Vec::new())),
+                    Request::EndFenced { .. } => ended(),
                     ref other => panic!("{other:?}"),
                 };
                 asked.push((now, attempt.request.clone()));
-                campaign.answer(attempt, Ok(reply), at(now));
+                campaign.answer(attempt, reply, at(now));
             }
             Next::Wait { until, .. } => {
                 now = u64::try_from(until.since(at(0)).as_micros().div_ceil(1_000)).expect("small");
@@ -432,4 +443,16 @@ fn a_renewal_that_is_not_due_keeps_the_rhythm() {
     assert!(matches!(extra, Request::Renew { .. }), "{extra:?}");
     let next = (701..=3_000).find(|now| matches!(campaign.next(at(*now)), Next::Send(_)));
     assert_eq!(next, Some(2_000));
+}
+
+/// A role may lack the right.
+#[test]
+fn a_transaction_that_cannot_be_ended_keeps_nobody_from_looking() {
+    let mut campaign = campaign();
+    let asked = turned_away_where(&mut campaign, 0, 120_000, |_| 77, || Err(Failure::Unknown));
+    let count = |is: fn(&Request) -> bool| asked.iter().filter(|(_, request)| is(request)).count();
+    let ends = count(|request| matches!(request, Request::EndFenced { .. }));
+    assert!((20..=24).contains(&ends), "every 5 s: {ends}");
+    let looks = count(|request| matches!(request, Request::Scan { .. }));
+    assert!(looks > 400, "every 250 ms: {looks}");
 }

@@ -5,26 +5,29 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// A number in the file beside the database that changes with every release. `PRAGMA data_version` would tell of every
 /// write of anybody, and each would make every standby look at the tables. It is a hint: a file that cannot be written
 /// costs speed and nothing else.
 pub(super) struct Mark {
     file: PathBuf,
     seen: Option<u128>,
+    next_look: Instant,
     told: bool,
 }
 
 impl Mark {
     pub(super) fn in_file(file: PathBuf) -> Self {
-        let mut mark = Self { file, seen: None, told: false };
+        let mut mark = Self { file, seen: None, next_look: Instant::now(), told: false };
         mark.seen = mark.read();
         mark
     }
 
     /// Names were given back.
     pub(super) fn change(&mut self) {
+        // Whoever changes it looks as well: somebody else may have changed it since the last look.
         let mark = crate::random::bits();
-        self.seen = Some(mark);
         // Not truncated before: a file that is read at that moment would be empty.
         let file = File::options().create(true).write(true).truncate(false).open(&self.file);
         if let Err(error) = file.and_then(|mut file| file.write_all(&mark.to_le_bytes()))
@@ -35,12 +38,13 @@ impl Mark {
         }
     }
 
-    /// Resolves when somebody else has changed it.
+    /// Resolves when somebody has changed it. Looks on time however often it is dropped and called again.
     pub(super) async fn changed(&mut self) {
         const LOOK: Duration = Duration::from_millis(20);
 
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep_until(self.next_look).await;
+            self.next_look = Instant::now() + LOOK;
             let mark = self.read();
             if mark.is_some() && mark != self.seen {
                 self.seen = mark;
@@ -64,7 +68,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_change_is_seen_once_by_everybody_else() {
+    async fn a_change_is_seen_once_by_everybody() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("app.db-leader");
         let [mut one, mut two, mut three] = [(); 3].map(|()| Mark::in_file(file.clone()));
@@ -75,7 +79,10 @@ mod tests {
             two.changed().await;
             three.changed().await;
         }
-        assert!(tokio::time::timeout(soon, one.changed()).await.is_err(), "it was its own");
+        // Whoever gives a name back does not miss that somebody else did.
+        one.change();
+        two.change();
+        two.changed().await;
         assert!(tokio::time::timeout(soon, two.changed()).await.is_err(), "it was seen");
         std::fs::remove_file(&file).expect("it was there");
         assert!(tokio::time::timeout(soon, two.changed()).await.is_err(), "nobody changed it");
