@@ -1,7 +1,7 @@
 //! Kept figures, written down.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use clap::Args;
@@ -21,9 +21,6 @@ pub struct Options {
     pub plots: Option<PathBuf>,
 }
 
-const BEGIN: &str = "<!-- figures -->\n";
-const END: &str = "<!-- end of figures -->\n";
-
 /// Writes the tables, and draws the plots if it was asked to.
 ///
 /// # Errors
@@ -34,11 +31,7 @@ pub fn write(options: &Options) -> anyhow::Result<()> {
     let tables = tables(&records);
     match &options.into {
         None => print!("{tables}"),
-        Some(page) => {
-            let text =
-                std::fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
-            std::fs::write(page, replace(&text, &tables)?)?;
-        }
+        Some(page) => rewrite(page, "figures", &tables)?,
     }
     if let Some(plots) = &options.plots {
         draw(&records, plots)?;
@@ -64,21 +57,31 @@ fn capitalized(title: &str) -> String {
     characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
-/// The page with other tables.
-fn replace(page: &str, tables: &str) -> anyhow::Result<String> {
-    let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = parts.context("the page has no part for figures")?;
-    ensure!(!after.contains(BEGIN), "the page has two parts for figures");
-    Ok(format!("{before}{BEGIN}\n{tables}\n{END}{after}"))
+/// Replaces what stands between `<!-- PART -->` and `<!-- end of PART -->` on a page.
+///
+/// # Errors
+///
+/// When the page cannot be read or written, or has no such part.
+pub fn rewrite(page: &Path, part: &str, tables: &str) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
+    Ok(std::fs::write(page, replace(&text, part, tables)?)?)
+}
+
+fn replace(page: &str, part: &str, tables: &str) -> anyhow::Result<String> {
+    let (begin, end) = (format!("<!-- {part} -->\n"), format!("<!-- end of {part} -->\n"));
+    let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
+    let (before, after) = parts.with_context(|| format!("the page has no part for {part}"))?;
+    ensure!(!after.contains(&begin), "the page has two parts for {part}");
+    Ok(format!("{before}{begin}\n{tables}\n{end}{after}"))
 }
 
 #[cfg(feature = "plots")]
-fn draw(records: &[Record], directory: &std::path::Path) -> anyhow::Result<()> {
+fn draw(records: &[Record], directory: &Path) -> anyhow::Result<()> {
     crate::plots::draw(records, directory)
 }
 
 #[cfg(not(feature = "plots"))]
-fn draw(_: &[Record], _: &std::path::Path) -> anyhow::Result<()> {
+fn draw(_: &[Record], _: &Path) -> anyhow::Result<()> {
     anyhow::bail!("this program was built without the feature `plots`")
 }
 
@@ -88,10 +91,12 @@ mod tests {
 
     #[test]
     fn only_the_part_for_figures_is_replaced() {
-        let page = format!("# Before\n{BEGIN}old\n{END}after\n");
-        let replaced = replace(&page, "new").expect("a part for figures");
-        assert_eq!(replaced, format!("# Before\n{BEGIN}\nnew\n{END}after\n"));
-        assert_eq!(replace(&replaced, "new").expect("it is still there"), replaced);
-        assert!(replace("# None", "new").is_err());
+        let (begin, end) = ("<!-- figures -->\n", "<!-- end of figures -->\n");
+        let page = format!("# Before\n{begin}old\n{end}after\n");
+        let replaced = replace(&page, "figures", "new").expect("a part for figures");
+        assert_eq!(replaced, format!("# Before\n{begin}\nnew\n{end}after\n"));
+        assert_eq!(replace(&replaced, "figures", "new").expect("it is still there"), replaced);
+        assert!(replace(&page, "peers", "new").is_err());
+        assert!(replace(&page.repeat(2), "figures", "new").is_err());
     }
 }

@@ -104,14 +104,19 @@ async fn measure_on<DB: Sql>(place: &Place, options: &Options) -> anyhow::Result
 async fn round_trips<DB: Sql>(place: &Place, table: &str, tenure: &Tenure) -> anyhow::Result<(u64, u64)> {
     let counter = Counter::to(place.database, &place.url).await?;
     let table = Table { pool: DB::pool_to(counter.url(), 1), name: table.to_owned() };
-    // Dialling and preparing are over then. A pool pings before it lends, for both.
+    // A pool pings what it is given back, in the background.
+    let messages = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        counter.messages()
+    };
+    // Dialling and preparing are over after the first of each.
     table.bare().await?;
     table.fenced(tenure).await?;
-    let start = counter.messages();
+    let start = messages().await;
     table.bare().await?;
-    let between = counter.messages();
+    let between = messages().await;
     table.fenced(tenure).await?;
-    Ok((between - start, counter.messages() - between))
+    Ok((between - start, messages().await - between))
 }
 
 /// Where the transactions insert.

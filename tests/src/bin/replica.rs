@@ -296,7 +296,8 @@ impl Application {
                 tenure.ended().await;
             }
             Kind::Ledger | Kind::Plain | Kind::SlowLedger => loop {
-                if let Err(error) = self.append(kind, &tenure).await {
+                // In a box: the future of an idle work, of which there may be ten thousand, would be as large.
+                if let Err(error) = Box::pin(self.append(kind, &tenure)).await {
                     if tenure.ending().is_some() {
                         return Err(error);
                     }
