@@ -6,8 +6,8 @@
 //! - The name is given back when the reader is gone. So the upstream sees the end of one session before the next begins.
 //!
 //! Not guaranteed: a process that is frozen closes nothing. So the session has a heartbeat, and the upstream must drop one
-//! that has been silent for half a lease: then it is gone before a successor can be elected. What the upstream sends while
-//! nobody listens is the upstream's to keep.
+//! that has been silent for less than `lease - deadline`, 5 s by default: then it is gone before a successor can be elected.
+//! What the upstream sends while nobody listens is the upstream's to keep.
 //!
 //! ```console
 //! $ cargo run --features programs --bin single_connection -- --upstream 127.0.0.1:7000
@@ -39,20 +39,34 @@ async fn feed(tenure: Tenure, State(upstream): State<Upstream>) -> anyhow::Resul
 
 /// Returns when the session is closed and its reader is gone.
 async fn subscribe(tenure: &Tenure, upstream: &Upstream) -> anyhow::Result<()> {
-    let session = tenure.until_ended(tokio::net::TcpStream::connect(&upstream.address)).await??.into_std()?;
-    session.set_nonblocking(false)?;
-    session.set_write_timeout(Some(upstream.heartbeat))?;
-    let session = Arc::new(session);
-
-    let reader = Arc::clone(&session);
+    let session = tenure.until_ended(Session::dial(upstream)).await??;
+    let reader = Arc::clone(&session.0);
     let mut reading = spawn_blocking(move || read(&reader));
     let broken = tokio::select! {
-        broken = beat(tenure, &session, upstream.heartbeat) => broken.map(|never| match never {}),
+        broken = beat(tenure, &session.0, upstream.heartbeat) => broken.map(|never| match never {}),
         read = &mut reading => return Ok(read??),
     };
-    let _ = session.shutdown(Shutdown::Both);
+    drop(session);
     let _ = reading.await;
     broken
+}
+
+/// Closed when dropped, under whoever reads from it.
+struct Session(Arc<TcpStream>);
+
+impl Session {
+    async fn dial(upstream: &Upstream) -> io::Result<Self> {
+        let stream = tokio::net::TcpStream::connect(&upstream.address).await?.into_std()?;
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(upstream.heartbeat))?;
+        Ok(Self(Arc::new(stream)))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
 }
 
 /// Knows nothing of tenures. It returns when the session is closed, by either side.
@@ -99,7 +113,7 @@ async fn main() -> anyhow::Result<()> {
     leader::Elector::builder()
         .database(flags.database_url)
         .timings(flags.timings)
-        .state(Upstream { address: flags.upstream, heartbeat: flags.timings.lease / 10 })
+        .state(Upstream { address: flags.upstream, heartbeat: flags.timings.lease / 15 })
         .run()
         .await?;
     Ok(())

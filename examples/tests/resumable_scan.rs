@@ -12,7 +12,7 @@ async fn sqlite() {
     each_order_is_counted_once(Kind::Sqlite).await;
 }
 
-const ORDERS: i64 = 20_000;
+const ORDERS: i64 = 15_000;
 const CUSTOMERS: i64 = 40;
 
 async fn each_order_is_counted_once(kind: Kind) {
@@ -25,12 +25,12 @@ async fn each_order_is_counted_once(kind: Kind) {
     place_orders(&database).await;
     let mut scan = Scan { database: &database, replicas };
 
-    for _ in 0..2 {
-        scan.dies_half_way().await;
-        scan.stops_half_way().await;
-        scan.freezes_in_its_transaction().await;
-        scan.freezes_half_way().await;
-    }
+    scan.dies_half_way().await;
+    scan.stops_half_way().await;
+    scan.freezes_in_its_transaction().await;
+    scan.freezes_half_way().await;
+    scan.stops_half_way().await;
+    scan.dies_half_way().await;
     scan.reaches(ORDERS).await;
     scan.replicas.shut_down().await;
     assert_eq!(miscounted(&database).await, 0, "customers whose totals are wrong");

@@ -99,18 +99,21 @@ impl Relay<'_> {
         self.outbox.sent().await;
     }
 
-    /// It wakes up while its successor has sent a batch and not marked it: that is pending for both.
+    /// It reads what is pending, and wakes up while its successor has sent that and not marked it yet.
     async fn freezes_before_the_send(&mut self) {
         let leader = self.replicas.leader().await;
-        self.replicas.freeze(leader.pid).await;
+        let mut lock = Lock::take(self.outbox.database, "LOCK TABLE outbox").await;
+        lock.is_waited_for().await;
+        for insert in self.outbox.inserts(1_500) {
+            lock.run(&insert).await;
+        }
+        self.replicas.replica(leader.pid).stop();
         let mut held = self.receiver.hold();
-        self.outbox.write(1_500).await;
+        lock.release().await;
+
         let term = held.arrived().await;
         assert!(term > leader.term, "sent by a successor");
         self.replicas.wake(leader.pid).await;
-        let late = self.receiver.batches().into_iter().rev().find(|batch| batch.term < term);
-        let last = self.receiver.batches().into_iter().next_back();
-        assert_eq!(last.map(|batch| batch.term), Some(term), "sent after the takeover: {late:?}");
         drop(held);
         self.outbox.sent().await;
     }
@@ -147,14 +150,20 @@ impl<'d> Outbox<'d> {
     }
 
     async fn write(&mut self, records: usize) {
-        for first in (self.written..self.written + records).step_by(100) {
-            let last = (first + 100).min(self.written + records);
-            let values: Vec<_> =
-                (first..last).map(|n| format!("('key {}', 'payload {n}')", n % KEYS)).collect();
-            let insert = format!("INSERT INTO outbox (key, payload) VALUES {}", values.join(", "));
+        for insert in self.inserts(records) {
             self.database.execute(&insert).await;
         }
+    }
+
+    /// The statements that write that many more.
+    fn inserts(&mut self, records: usize) -> Vec<String> {
+        let first = self.written;
         self.written += records;
+        let rows: Vec<_> =
+            (first..self.written).map(|n| format!("('key {}', 'payload {n}')", n % KEYS)).collect();
+        let insert =
+            |rows: &[String]| format!("INSERT INTO outbox (key, payload) VALUES {}", rows.join(", "));
+        rows.chunks(100).map(insert).collect()
     }
 
     /// Waits until everything that was written is marked as sent.

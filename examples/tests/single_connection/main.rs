@@ -18,13 +18,16 @@ async fn sqlite() {
     one_session_at_a_time(Kind::Sqlite).await;
 }
 
+/// A little less than a third of the lease, which is `lease - deadline`.
+const PATIENCE_OF_UPSTREAM: Duration = Duration::from_millis(1_300);
+
 async fn one_session_at_a_time(kind: Kind) {
     let database = TestDatabase::create(kind).await;
-    let upstream = Upstream::start(Duration::from_millis(1_500));
+    let upstream = Upstream::start(PATIENCE_OF_UPSTREAM);
     let launch = Launch::bare(env!("CARGO_BIN_EXE_single_connection"))
         .flag("--database-url", &database.url)
         .flag("--upstream", &upstream.address)
-        .flag("--lease", "3");
+        .flag("--lease", "4");
     let replicas = Deployment::start(&database, launch, "feed", 3).await;
     let mut feed = Feed { database: &database, upstream, replicas };
 

@@ -1,6 +1,6 @@
 //! Random faults against replicas as processes on real databases, and a checker of what they did.
 //!
-//! A seed makes a [`schedule`]; [`run`] applies it to three replicas and writes a [`history`] of what happened; the
+//! A seed makes a [`schedule`]; [`run_all`] applies it to three replicas and writes a [`history`] of what happened; the
 //! [`checker`] finds in it what the promises rule out. Schedule and checker are pure.
 
 pub mod checker;

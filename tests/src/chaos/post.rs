@@ -33,16 +33,16 @@ pub(super) fn instance(replica: usize) -> String {
 }
 
 impl Post {
-    /// Starts the first process. All of them are started alike, under one instance name.
+    /// Starts the first process. All of them are started under one instance name.
     pub(super) fn new(replica: usize, launch: &Launch, logs: PathBuf) -> Self {
         let instance = instance(replica);
         let launch = launch.clone().instance(&instance);
         let mut post = Self { replica, instance, launch, logs, running: None, past: Vec::new() };
-        post.start(false);
+        post.start(replica > 0);
         post
     }
 
-    /// Waits. Who ends by himself meanwhile has a successor half a second later.
+    /// Waits. Who ends by himself meanwhile has a successor of his kind half a second later.
     pub(super) async fn tend(&mut self, until: Instant) {
         const PAUSE: Duration = Duration::from_millis(500);
 
@@ -50,7 +50,7 @@ impl Post {
             if self.has_ended() {
                 self.bury().await;
                 sleep(PAUSE).await;
-                self.start(false);
+                self.start(self.past.last().is_some_and(|last| last.stubborn));
             }
             sleep_until(until.min(Instant::now() + LOOK)).await;
         }

@@ -1,5 +1,7 @@
 //! Several replicas of one program, which tests kill, freeze and stop while they lead.
 
+use std::time::Instant;
+
 use super::database::TestDatabase;
 use super::eventually;
 use super::replica::{Launch, PATIENCE, Replica};
@@ -36,15 +38,24 @@ impl<'d> Deployment<'d> {
         deployment
     }
 
-    /// One more replica, in the place of one that is gone.
+    /// One more replica, in the place of one that is gone. A start is refused when the database does not answer within
+    /// one attempt, which is short in tests and may not do on a busy machine: as a supervisor would, it starts it again.
     ///
     /// # Panics
     ///
-    /// When it does not start.
+    /// When it does not start in good time.
     pub async fn add(&mut self) {
-        let replica = self.launch.start();
-        replica.wait_line("campaigning for").await;
-        self.replicas.push(replica);
+        const STARTED: &str = "campaigning for";
+        const REFUSED: &str = "got no answer within";
+
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let replica = self.launch.start();
+            if replica.wait_line_with(&[STARTED, REFUSED]).await.contains(STARTED) {
+                return self.replicas.push(replica);
+            }
+            assert!(Instant::now() < until, "refused again and again: {replica}");
+        }
     }
 
     /// Who leads now, or will next.

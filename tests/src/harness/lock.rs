@@ -73,16 +73,21 @@ impl<'d> Lock<'d> {
         eventually("somebody who waits for the lock", PATIENCE, waited_for).await;
     }
 
-    /// Gives it back.
+    /// Commits, and so gives it back.
     ///
     /// # Panics
     ///
     /// When the database refuses.
     pub async fn release(mut self) {
-        self.run("ROLLBACK").await;
+        self.run("COMMIT").await;
     }
 
-    async fn run(&mut self, statements: &str) {
+    /// Runs statements in the transaction that holds it.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn run(&mut self, statements: &str) {
         let statements_sent = raw_sql(AssertSqlSafe(statements));
         let done = match &mut self.connection {
             Connection::Postgres(connection) => statements_sent.execute(&mut **connection).await.map(drop),

@@ -63,7 +63,7 @@ pub enum Statement {
     Release,
     /// The commit of a fenced transaction.
     Commit,
-    /// PostgreSQL's `LISTEN`.
+    /// PostgreSQL's `LISTEN` or `UNLISTEN`.
     Listen,
     /// Another one.
     Other,

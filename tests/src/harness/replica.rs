@@ -228,9 +228,19 @@ impl Replica {
     ///
     /// When none has come within [`PATIENCE`]: with all events and the last lines of the log.
     pub async fn wait_line(&self, text: &str) -> String {
-        let line = || lock(&self.said.log).iter().find(|line| line.contains(text)).cloned();
+        self.wait_line_with(&[text]).await
+    }
+
+    /// The first line of its log that holds one of these texts, logged already or to come.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_line`](Self::wait_line).
+    pub async fn wait_line_with(&self, texts: &[&str]) -> String {
+        let fits = |line: &&String| texts.iter().any(|text| line.contains(text));
+        let line = || lock(&self.said.log).iter().find(fits).cloned();
         let found = tokio::time::timeout(PATIENCE, on_news(line)).await;
-        found.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for `{text}` in the log of {self}"))
+        found.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for {texts:?} in the log of {self}"))
     }
 
     /// Asks it to stop (SIGTERM).

@@ -48,7 +48,13 @@ async fn after_the_death_of_the_listener<DB: Sql>(timings: Timings, replaced: bo
     let standby = elector(proxy.url(), "second", &events).timings(timings).work(NAME, puppet.work());
     let standby = standby.start().await.unwrap();
     let listens = |judged: &Judged| judged.message.is(To::Client, Statement::Listen);
-    let listener = proxy.wait("a listener", listens).await.message.connection;
+    let first = proxy.wait("a listener", listens).await.message;
+    let listener = first.connection;
+    // It has tried out that it hears, and gives up the channel of the trial.
+    let tried = |judged: &Judged| {
+        listens(judged) && judged.message.connection == listener && judged.message.number > first.number
+    };
+    proxy.wait("its trial", tried).await;
     proxy.swallow_old(move |connection| connection == listener);
     if replaced {
         eventually("another listener", NOTICED, async || {

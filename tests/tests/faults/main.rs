@@ -4,11 +4,11 @@
 //! Electors run inside the tests, unless a process must be killed.
 
 mod answers;
+mod at_once;
 mod claims;
 mod clock;
 mod commits;
 mod connections;
-mod crowds;
 mod errors;
 mod failover;
 mod logs;

@@ -46,7 +46,7 @@ async fn an_old_release_frees_nothing<DB: Sql>() {
 /// Whatever else its session does meanwhile, a name that was released is free.
 async fn releases_during_renewals<DB: Sql>() {
     const LONG: Duration = Duration::from_mins(10);
-    const WATCHED: Duration = Duration::from_secs(6);
+    const WATCHED: Duration = Duration::from_secs(4);
 
     let database = TestDatabase::create(DB::KIND).await;
     let (name, session) = (WorkName::new(NAME).unwrap(), SessionId::new(1));
@@ -82,7 +82,7 @@ async fn releases_during_renewals<DB: Sql>() {
         releases = releases => releases,
         _ = futures::future::join_all(renewals) => unreachable!("they go on"),
     };
-    assert!(releases > 100, "only {releases} releases");
+    assert!(releases > 50, "only {releases} releases");
     let free = "SELECT count(*) FROM leader_names WHERE session_id IS NULL";
     assert_eq!(database.number(free).await, 1);
 }
