@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leader::{EventKind, Role, Running, Status, TransactionError};
 use leader_tests::harness::local::{Events, FAST, Puppet, SLEEPY};
-use leader_tests::harness::{Kind, Sql, logs};
+use leader_tests::harness::{Kind, PATIENCE, Sql, logs};
 use sqlx::Postgres;
 use tokio::time::Instant;
 
@@ -106,13 +106,20 @@ async fn is_ended(
         stage.rob("first").await;
         (puppet.tenure().await, robbed.elapsed())
     };
-    tokio::pin!(elected);
-    let (next, late) = tokio::select! {
-        elected = &mut elected => elected,
-        ended = hang(&mut open) => {
-            ended.unwrap_err();
-            elected.await
+    let found = async {
+        tokio::pin!(elected);
+        tokio::select! {
+            elected = &mut elected => elected,
+            ended = hang(&mut open) => {
+                ended.unwrap_err();
+                elected.await
+            }
         }
+    };
+    let (next, late) = tokio::select! {
+        found = found => found,
+        // The bound on idle transactions is as long as a lease, and so is the wait.
+        () = keep_busy::<Postgres>(&mut healthy, PATIENCE) => panic!("nobody was elected"),
     };
     assert!(late < FAST.lease + Duration::from_secs(2), "elected {late:?} after the loss");
     assert!(next.term() > led.tenure.term());
