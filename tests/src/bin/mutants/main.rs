@@ -4,6 +4,7 @@
 
 mod table;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -20,7 +21,12 @@ fn main() -> Result<ExitCode> {
 
     let copy = Copy::make()?;
     let mut survivors = 0;
+    let mut sound = BTreeSet::new();
     for mutant in wanted {
+        // A test that fails with the guard in its place notices nothing.
+        if sound.insert(mutant.test) {
+            ensure!(!copy.test(mutant)?, "{:?} fails without any mutant", mutant.test);
+        }
         let verdict = copy.try_out(mutant).with_context(|| format!("the mutant {}", mutant.name))?;
         println!("{:<44} {}", mutant.name, if verdict { "found" } else { "SURVIVED" });
         survivors += usize::from(!verdict);

@@ -128,8 +128,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "fenced-names-wait-for-ever",
         file: PROTOCOL,
-        guard: "if let Some(end) = self.end_fenced(now) {",
-        without: "if let Some(end) = self.end_fenced(now).filter(|_| false) {",
+        guard: "        self.end_fenced(now)\n",
+        without: "        self.end_fenced(now).filter(|_| false)\n",
         test: real!("transactions", "is_ended::postgres"),
     },
     Mutant {
