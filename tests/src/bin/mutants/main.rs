@@ -118,6 +118,16 @@ mod tests {
     }
 
     #[test]
+    fn every_mutant_is_documented_with_its_test() {
+        let page = fs::read_to_string(workspace().join("docs/faults.md")).expect("the page");
+        for mutant in MUTANTS {
+            let filter = mutant.test.last().expect("a filter").trim_end_matches(':');
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", mutant.name)));
+            assert!(row.is_some_and(|row| row.contains(filter)), "{}: {row:?}", mutant.name);
+        }
+    }
+
+    #[test]
     fn every_test_of_the_table_exists() {
         for mutant in MUTANTS {
             let filter = mutant.test.last().expect("a filter");
