@@ -1,0 +1,42 @@
+//! Why a transaction was refused or failed.
+
+use crate::protocol::Ending;
+use crate::tenure::Ended;
+
+/// A transaction that was refused or failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransactionError {
+    /// The tenure is over.
+    #[error("the transaction is refused")]
+    Ended(#[from] Ended),
+    /// The tenure goes on, and the database of this pool knows nothing of it.
+    #[error(
+        "this database does not know the tenure: its tables were emptied, or it is another one than the elector's, where `begin_elsewhere` serves"
+    )]
+    Unknown,
+    /// The database rolled the transaction back before its commit: a statement had failed, or a deadlock had ended it.
+    /// Nothing is committed; run the transaction again. (On MySQL and MariaDB a statement that commits implicitly, one
+    /// that changes a table's definition say, ends the transaction too, and what came before it is committed then.)
+    #[error("the transaction was rolled back before its commit; run it again")]
+    RolledBack,
+    /// The lease was lost while the database gave no answer to the commit: it may have committed, under the old term
+    /// and before anybody else was elected, or not.
+    #[error("the lease was lost before the database answered the commit")]
+    OutcomeUnknown(#[source] Ended),
+    /// A concurrent change made the fence fail: roll back and run the transaction again.
+    #[error("the fence met a concurrent change; run the transaction again")]
+    Conflict(#[source] sqlx::Error),
+    /// [`Tenure::fence`](crate::Tenure::fence) was called on a connection that is not in a transaction begun through sqlx.
+    #[error("a fence protects nothing outside a transaction; call `begin` on the connection first")]
+    NotInTransaction,
+    /// The database refused a statement or did not answer.
+    #[error("a statement of the transaction failed")]
+    Sqlx(#[from] sqlx::Error),
+}
+
+impl From<Ending> for TransactionError {
+    fn from(ending: Ending) -> Self {
+        Self::Ended(Ended(ending))
+    }
+}
