@@ -111,7 +111,9 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
                 Err(_) => Outcome::Dropped,
             },
         };
-        let event = presence.judge(tenure.ending(), &outcome);
+        // It may have heard before anybody else that the lease is lost: from the database, after a freeze.
+        let ending = tenure.check().err().map(|ended| ended.ending());
+        let event = presence.judge(ending, &outcome);
         if tokio::time::timeout(patience, tenure.end_tasks()).await.is_err() {
             tracing::warn!(
                 "the work is over and tasks that it spawned on its tenure still run; the name is kept until they end"

@@ -286,3 +286,43 @@ async fn a_thousand_names_cost_no_more_statements_than_one() {
     assert!((68..=74).contains(&per_minute[0]), "{per_minute:?}");
     assert!(per_minute[1] <= per_minute[0] + 2, "{per_minute:?}");
 }
+
+/// A frozen work may hear of it first, from its database.
+#[tokio::test(start_paused = true)]
+async fn a_work_that_returns_after_its_deadline_has_lost_its_lease() {
+    let jumped = Arc::new(AtomicU64::new(0));
+    let tokio_clock = Clock::tokio();
+    let clock = Clock::injected({
+        let jumped = Arc::clone(&jumped);
+        move || tokio_clock.now() + Duration::from_secs(jumped.load(Ordering::Relaxed))
+    });
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let running = Elector::builder()
+        .without_annotated()
+        .database(&Memory::new(clock))
+        .on_event({
+            let events = Arc::clone(&events);
+            move |event| events.lock().expect("not poisoned").push(event.clone())
+        })
+        .work("mail", move |_| {
+            jumped.store(12, Ordering::Relaxed);
+            async { Err::<(), _>("the database ended the transaction") }
+        })
+        .start()
+        .await
+        .expect("started");
+    let ended = async || {
+        while events.lock().expect("not poisoned").len() < 4 {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(5), ended()).await.expect("the end of the tenure");
+    let seen: Vec<_> = events.lock().expect("not poisoned").drain(..).skip(2).collect();
+    assert_eq!(seen[0].kind, EventKind::Lost, "{seen:?}");
+    assert_eq!(
+        (seen[1].kind, seen[1].reason.as_deref()),
+        (EventKind::SteppedDown, Some("lease lost")),
+        "{seen:?}"
+    );
+    drop(running);
+}

@@ -8,6 +8,7 @@ use crate::protocol::{Digest, Hold, Scan, SessionId};
 /// Any of the databases that can carry leases.
 #[allow(missing_docs, reason = "the databases by their names")]
 #[allow(private_interfaces, reason = "made by `Database` alone")]
+#[allow(clippy::large_enum_variant, reason = "there is one of them in a keeper")]
 #[non_exhaustive]
 pub enum AnyStore {
     #[cfg(feature = "postgres")]
