@@ -19,7 +19,7 @@ impl Trace {
             target: "leader::run",
             parent: None,
             "tenure",
-            %name,
+            name = name.as_str(),
             %term,
             trace_id = tracing::field::Empty
         );
