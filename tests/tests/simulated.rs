@@ -299,7 +299,7 @@ async fn a_work_that_returns_after_its_deadline_has_lost_its_lease() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let running = Elector::builder()
         .without_annotated()
-        .database(&Memory::new(clock))
+        .database(Memory::new(clock))
         .on_event({
             let events = Arc::clone(&events);
             move |event| events.lock().expect("not poisoned").push(event.clone())
