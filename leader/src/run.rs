@@ -175,9 +175,9 @@ fn record(ending: Option<Ending>, outcome: &Outcome) {
     let reason = outcome.reason(ending);
     match (outcome, outcome.error(ending)) {
         (_, None) => tracing::info!(reason, "stepped down"),
-        (Outcome::Panicked(panic), Some(error)) => {
+        (Outcome::Panicked(panic), Some(_)) => {
             let backtrace = panic.site.as_ref().map(|site| tracing::field::display(&site.backtrace));
-            tracing::error!(reason, error, backtrace, "stepped down after a panic");
+            tracing::error!(reason, error = %panic, backtrace, "stepped down after a panic");
         }
         (_, Some(error)) => tracing::error!(reason, error, "stepped down with an error"),
     }

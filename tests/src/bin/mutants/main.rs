@@ -144,7 +144,7 @@ mod tests {
     /// The sources of every test.
     fn sources() -> Vec<String> {
         let mut texts = Vec::new();
-        let mut folders = vec![workspace().join("tests/tests"), workspace().join("leader/src")];
+        let mut folders = vec![workspace().join("tests"), workspace().join("leader/src")];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).expect("a folder") {
                 let path = entry.expect("an entry").path();

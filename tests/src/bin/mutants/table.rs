@@ -276,14 +276,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "listeners-trust-silence",
-        file: "leader/src/store/postgres.rs",
+        file: "leader/src/store/postgres/listener.rs",
         guard: "const QUIET: Duration = Duration::from_secs(30);",
         without: "const QUIET: Duration = Duration::from_hours(30);",
         test: real!("faults", "connections::a_listening_connection_that_died_is_noticed"),
     },
     Mutant {
         name: "listeners-fall-in-step",
-        file: "leader/src/store/postgres.rs",
+        file: "leader/src/store/postgres/listener.rs",
         guard: "pause.mul_f64(0.25 + 1.5 * rng.f64())",
         without: "{\n            rng.f64();\n            pause\n        }",
         test: real!("faults", "at_once::fifty_replicas_do_not_fall_in_step::postgres"),
