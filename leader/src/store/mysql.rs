@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{Cause, ScanRow, Scope, Store, StoreError, hex, missing};
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Scan, SessionId};
+use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
 use crate::tables::MYSQL as TABLES;
 
 /// UTC, whatever the session's zone and whatever daylight saving does to it. It stands still from the start of the
@@ -265,10 +265,11 @@ impl Store for MySql {
         self.connection = None;
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Hint {
         let due = *self.next_look.get_or_insert_with(|| Instant::now() + LOOK);
         tokio::time::sleep_until(due).await;
         self.next_look = None;
+        Hint::Look
     }
 }
 

@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql};
-use tokio::sync::Notify;
+
+use listener::Mailbox;
 
 use super::{
     Cause, Companion, ScanRow, Scope, Store, StoreError, hex, json_holds, json_ids, json_names, millis,
     missing, session_id,
 };
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Scan, SessionId};
+use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
 use crate::tables::POSTGRES as TABLES;
 
 /// The present, which `now()` is not: it stands still inside a transaction.
@@ -38,7 +39,7 @@ pub(crate) struct Postgres {
     /// `SET LOCAL synchronous_commit` where a role or database default is `off`: a renewal that a crash forgets is a
     /// lease that two replicas believe in.
     durable: &'static str,
-    notified: Arc<Notify>,
+    heard: Arc<Mailbox>,
 }
 
 impl Postgres {
@@ -48,7 +49,7 @@ impl Postgres {
             scope,
             connection: None,
             durable: "",
-            notified: Arc::default(),
+            heard: Arc::default(),
         }
     }
 
@@ -88,10 +89,12 @@ impl Postgres {
         Ok((self.connection.insert(connection), self.durable))
     }
 
-    /// Announces what `freed` returned a row for.
+    /// Announces the names that `freed` returned, if it returned a row: one a line, or nothing where that is too long for a
+    /// notification.
     fn announcing(&self, freed: &str) -> String {
         format!(
-            "WITH freed AS ({freed}) SELECT pg_notify('{}', '') FROM (SELECT count(*) AS n FROM freed) AS f WHERE n > 0",
+            "WITH freed (name) AS ({freed}) SELECT pg_notify('{}', CASE WHEN octet_length(names) < 8000 THEN names ELSE '' END) \
+             FROM (SELECT string_agg(name, chr(10)) AS names FROM freed) AS f WHERE names IS NOT NULL",
             self.channel()
         )
     }
@@ -238,7 +241,7 @@ impl Store for Postgres {
                SELECT m.ctid FROM leader_names m \
                JOIN (SELECT e->>0 AS name, (e->>1)::bigint AS term FROM json_array_elements({}::json) AS e) AS h \
                ON h.name = m.name AND h.term = m.term \
-               WHERE m.namespace = {} AND m.session_id = '{id}' FOR UPDATE OF m SKIP LOCKED)) RETURNING 1",
+               WHERE m.namespace = {} AND m.session_id = '{id}' FOR UPDATE OF m SKIP LOCKED)) RETURNING n.name",
             text(&json_holds(held)),
             self.namespace(),
         );
@@ -282,8 +285,10 @@ impl Store for Postgres {
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
+        // Which names that frees is for a look to find: an announcement proves nothing, and a claim from a session needs the
+        // proof that it is gone (I1).
         let statement =
-            self.announcing(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING 1"));
+            self.announcing(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING ''"));
         self.run(&statement).await.map(drop)
     }
 
@@ -291,15 +296,15 @@ impl Store for Postgres {
         self.connection = None;
     }
 
-    async fn changed(&mut self) {
-        self.notified.notified().await;
+    async fn changed(&mut self) -> Hint {
+        self.heard.take().await
     }
 
     fn companion(&mut self) -> Option<Companion> {
         let options = self.options.clone();
         let channel = self.channel();
-        let notified = Arc::clone(&self.notified);
-        Some(Box::pin(async move { listener::listen(options, channel, notified).await }))
+        let heard = Arc::clone(&self.heard);
+        Some(Box::pin(async move { listener::listen(options, channel, heard).await }))
     }
 }
 

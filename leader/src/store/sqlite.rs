@@ -17,7 +17,7 @@ use super::{
     Cause, ScanRow, Scope, Store, StoreError, json_holds, json_ids, json_names, missing, session_id,
 };
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Scan, SessionId};
+use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
 use crate::tables::SQLITE as TABLES;
 use held_up::HeldUp;
 use mark::Mark;
@@ -301,8 +301,9 @@ impl Store for Sqlite {
         self.connection = None;
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Hint {
         self.mark.changed().await;
+        Hint::Look
     }
 }
 
