@@ -3,6 +3,7 @@
 //! SQLite has one writer at a time. Its own busy handler starves a renewal beside anybody who writes back to back, so
 //! the keeper tries again every millisecond, and a [`Turnstile`] lets it in between two fenced transactions.
 
+mod beside;
 mod held_up;
 mod mark;
 mod turnstile;
@@ -22,6 +23,7 @@ use crate::tables::SQLITE as TABLES;
 use held_up::HeldUp;
 use mark::Mark;
 
+use beside::Beside;
 pub(crate) use turnstile::Turnstile;
 
 /// Taken after the write lock was obtained: a renewal that waited out its own lease finds it expired.
