@@ -20,10 +20,10 @@ use super::{
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
 use crate::tables::SQLITE as TABLES;
+use beside::Beside;
 use held_up::HeldUp;
 use mark::Mark;
 
-use beside::Beside;
 pub(crate) use turnstile::Turnstile;
 
 /// Taken after the write lock was obtained: a renewal that waited out its own lease finds it expired.
