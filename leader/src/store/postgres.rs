@@ -89,6 +89,18 @@ impl Postgres {
         Ok((self.connection.insert(connection), self.durable))
     }
 
+    /// Frees names, says so, and runs `then` in the same transaction. Where the server can take no more notifications, the
+    /// names are freed all the same, and standbys find them by looking.
+    async fn free(&mut self, freed: &str, then: &str) -> Result<Vec<PgRow>, StoreError> {
+        match self.run(&format!("{}{then}", self.announcing(freed))).await {
+            Err(error) if queue_is_full(&error) => {
+                tracing::debug!(%error, "standbys are not told");
+                self.run(&format!("{freed}{then}")).await
+            }
+            done => done,
+        }
+    }
+
     /// Announces the names that `freed` returned, if it returned a row: one a line, or nothing where that is too long for a
     /// notification.
     fn announcing(&self, freed: &str) -> String {
@@ -246,15 +258,14 @@ impl Store for Postgres {
             self.namespace(),
         );
         let names: Vec<WorkName> = held.iter().map(|(name, _)| name.clone()).collect();
-        let statement = format!(
-            "{}; SELECT name, term FROM leader_names WHERE namespace = {} AND session_id = '{id}' \
+        let look = format!(
+            "; SELECT name, term FROM leader_names WHERE namespace = {} AND session_id = '{id}' \
              AND name = ANY(ARRAY(SELECT {}))",
-            self.announcing(&release),
             self.namespace(),
             elements(&json_names(&names)),
         );
-        let rows = self.run(&statement).await?;
-        // The announcement answers with a row of one column.
+        let rows = self.free(&release, &look).await?;
+        // What was freed or announced is a row of one column.
         holds(rows.iter().filter(|row| row.len() == 2)).map(|kept| super::asked(kept, held))
     }
 
@@ -287,9 +298,7 @@ impl Store for Postgres {
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
         // Which names that frees is for a look to find: an announcement proves nothing, and a claim from a session needs the
         // proof that it is gone (I1).
-        let statement =
-            self.announcing(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING ''"));
-        self.run(&statement).await.map(drop)
+        self.free(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING ''"), "").await.map(drop)
     }
 
     fn hang_up(&mut self) {
@@ -314,6 +323,12 @@ fn channel(namespace: &str) -> String {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("leader_{hash:016x}")
+}
+
+/// 54000: somebody has listened for days in one transaction, so that nothing of the queue can be forgotten.
+fn queue_is_full(error: &StoreError) -> bool {
+    let error = error.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+    error.and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "54000")
 }
 
 /// Rights that were refused are not those on the tables.
