@@ -7,7 +7,7 @@ use leader::WorkName;
 use leader::test_util::{AnyStore, SessionId, Store, store};
 use leader_tests::conformance::settle;
 use leader_tests::harness::proxy::Judged;
-use leader_tests::harness::{Fate, Sql, Statement, TestDatabase, To, timings};
+use leader_tests::harness::{Fate, PATIENCE, Sql, Statement, TestDatabase, To, timings};
 use tokio::time::Instant;
 
 use crate::{NAME, TIMINGS, behind_a_proxy, lead, replica, scenarios};
@@ -55,7 +55,7 @@ async fn a_server_that_takes_no_more_notifications<DB: Sql>() {
     database.execute(FULL).await;
     let first = lead(&database.url, "first").await;
     let before = first.tenure.term();
-    first.running.step_down(NAME).await.unwrap();
+    tokio::time::timeout(PATIENCE, first.running.step_down(NAME)).await.expect("a release").unwrap();
     let second = lead(&database.url, "second").await;
     assert!(second.tenure.term() > before);
     for led in [first, second] {
