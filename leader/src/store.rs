@@ -106,6 +106,8 @@ pub(crate) struct Scope {
     pub(crate) lease: Duration,
     /// After which the server gives a statement up as well.
     pub(crate) attempt: Duration,
+    /// How often a standby looks where nothing wakes it.
+    pub(crate) look: Duration,
 }
 
 impl Scope {

@@ -100,5 +100,6 @@ pub fn store(
         instance: instance.to_owned(),
         lease,
         attempt: Duration::from_secs(5),
+        look: Timings::default().look,
     })
 }

@@ -28,6 +28,7 @@ fn timings() -> Timings {
         margin: ms(50),
         campaign: ms(500),
         release: ms(500),
+        look: ms(25),
     }
 }
 

@@ -18,9 +18,6 @@ use crate::tables::MYSQL as TABLES;
 /// statement, which errs to the safe side: a renewal that waited for a lock pushes the expiry less far.
 pub(crate) const NOW: &str = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000)";
 
-/// How often a standby looks: nothing wakes it.
-const LOOK: Duration = Duration::from_millis(250);
-
 pub(crate) struct MySql {
     options: MySqlConnectOptions,
     scope: Scope,
@@ -266,7 +263,7 @@ impl Store for MySql {
     }
 
     async fn changed(&mut self) -> Hint {
-        let due = *self.next_look.get_or_insert_with(|| Instant::now() + LOOK);
+        let due = *self.next_look.get_or_insert_with(|| Instant::now() + self.scope.look);
         tokio::time::sleep_until(due).await;
         self.next_look = None;
         Hint::Look
