@@ -2,8 +2,6 @@
 //!
 //! Names are bytes (`varbinary`): no collation, no padding, no client charset comes between two replicas.
 
-use std::time::Duration;
-
 use futures::TryStreamExt;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, MySqlConnection, Row, raw_sql};
