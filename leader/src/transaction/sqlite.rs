@@ -1,7 +1,7 @@
 //! Fences on SQLite.
 
-use sqlx::{AssertSqlSafe, Database, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, raw_sql};
-
+use sqlx::error::DatabaseError;
+use sqlx::{AssertSqlSafe, Database, Pool, Row, SqlSafeStr, Sqlite, SqliteConnection, raw_sql};
 use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
@@ -9,6 +9,9 @@ use super::sealed::{Commit, Dialect};
 use crate::status::{Lease, lease, leases};
 use crate::store::hex;
 use crate::store::sqlite::{NOW, Turnstile, in_memory};
+
+/// A text that is no JSON was read as such.
+const NO_JSON: &str = "malformed JSON";
 
 impl Dialect for Sqlite {
     const HOLDS_UP_THE_KEEPER: bool = true;
@@ -20,14 +23,28 @@ impl Dialect for Sqlite {
         Turnstile::beside(pool.connect_options().get_filename()).pass().await;
     }
 
-    fn statement(_key: &Key<'_>) -> Option<SqlStr> {
-        // A deferred transaction that turns to writing fails at once if anybody else has written since.
-        Some("BEGIN IMMEDIATE".into_sql_str())
+    async fn begin(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<bool> {
+        // One order to the thread that runs the statements, which answers with nothing but an error. The transaction that
+        // an error leaves behind, sqlx does not know of. IMMEDIATE, as a deferred transaction that turns to writing fails
+        // at once if anybody else has written since. By the savepoint the commit knows the transaction again.
+        let statement = format!(
+            "BEGIN IMMEDIATE; SELECT json(CASE WHEN EXISTS ({}) THEN '1' ELSE 'refused' END); SAVEPOINT leader_fence",
+            fence(key)
+        );
+        let statement = AssertSqlSafe(statement).into_sql_str();
+        match <Self as Database>::TransactionManager::begin(connection, Some(statement)).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.as_database_error().is_some_and(|error| error.message() == NO_JSON) => {
+                raw_sql("ROLLBACK").execute(connection).await?;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn begin_bare(connection: &mut SqliteConnection, _key: &Key<'_>) -> sqlx::Result<()> {
-        <Self as Database>::TransactionManager::begin(connection, None).await?;
-        sqlx::query("SAVEPOINT leader_fence").execute(connection).await.map(drop)
+        let statement = "BEGIN; SAVEPOINT leader_fence".into_sql_str();
+        <Self as Database>::TransactionManager::begin(connection, Some(statement)).await
     }
 
     async fn prepare_fence(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<()> {
@@ -44,17 +61,8 @@ impl Dialect for Sqlite {
     }
 
     async fn hold(connection: &mut SqliteConnection, key: &Key<'_>) -> sqlx::Result<bool> {
-        // The transaction has the write lock, and so the whole file: there is nothing left to lock. By the savepoint the
-        // commit knows the transaction again.
-        let savepoint = if key.own { "; SAVEPOINT leader_fence" } else { "" };
-        let statement = format!(
-            "SELECT 1 FROM leader_names WHERE namespace = {} AND name = {} AND session_id = '{}' AND term = {}{savepoint}",
-            text(key.namespace),
-            text(key.name),
-            key.session,
-            key.term,
-        );
-        let rows = raw_sql(AssertSqlSafe(statement)).fetch_all(connection).await?;
+        // The transaction has the write lock, and so the whole file: there is nothing left to lock.
+        let rows = raw_sql(AssertSqlSafe(fence(key))).fetch_all(connection).await?;
         Ok(!rows.is_empty())
     }
 
@@ -67,15 +75,19 @@ impl Dialect for Sqlite {
     }
 
     async fn commit(connection: &mut SqliteConnection) -> sqlx::Result<Commit> {
-        // It also waits for all that was asked of the worker before, a nested `begin` that was dropped among it.
-        if let Err(error) = sqlx::query("RELEASE SAVEPOINT leader_fence").execute(&mut *connection).await {
-            let gone = error
-                .as_database_error()
-                .is_some_and(|error| error.message().starts_with("no such savepoint"));
-            return if gone { Ok(Commit::Gone) } else { Err(error) };
+        // It comes after all that was asked of the worker before, a nested `begin` that was dropped among it. The empty
+        // transaction is for sqlx, which believes in the old one, and for its ROLLBACK, for which nobody waits.
+        let orders = "RELEASE SAVEPOINT leader_fence; COMMIT; BEGIN";
+        match raw_sql(orders).execute(&mut *connection).await {
+            Ok(_) => {
+                <Self as Database>::TransactionManager::start_rollback(connection);
+                Ok(Commit::Done)
+            }
+            Err(error) => {
+                let unknown = |error: &dyn DatabaseError| error.message().starts_with("no such savepoint");
+                if error.as_database_error().is_some_and(unknown) { Ok(Commit::Gone) } else { Err(error) }
+            }
         }
-        <Self as Database>::TransactionManager::commit(connection).await?;
-        Ok(Commit::Done)
     }
 
     async fn leases(pool: &Pool<Self>) -> sqlx::Result<Vec<Lease>> {
@@ -85,12 +97,23 @@ impl Dialect for Sqlite {
 
     fn is_conflict(error: &sqlx::Error) -> bool {
         // SQLITE_BUSY_SNAPSHOT: somebody wrote since this transaction first read.
-        error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "517")
+        error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == "517")
     }
 
     fn is_missing(error: &sqlx::Error) -> bool {
         error.as_database_error().is_some_and(|error| error.message().starts_with("no such table: leader_"))
     }
+}
+
+/// The row that a fence reads.
+fn fence(key: &Key<'_>) -> String {
+    format!(
+        "SELECT 1 FROM leader_names WHERE namespace = {} AND name = {} AND session_id = '{}' AND term = {}",
+        text(key.namespace),
+        text(key.name),
+        key.session,
+        key.term,
+    )
 }
 
 /// A text as an expression that no quote can end.

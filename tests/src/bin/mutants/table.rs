@@ -44,8 +44,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-write-lock-sqlite",
         file: "leader/src/transaction/sqlite.rs",
-        guard: "\"BEGIN IMMEDIATE\"",
-        without: "\"BEGIN DEFERRED\"",
+        guard: "BEGIN IMMEDIATE; SELECT json",
+        without: "BEGIN DEFERRED; SELECT json",
         test: real!("transactions", "basics::"),
     },
     Mutant {
@@ -72,8 +72,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "fence-without-term-sqlite",
         file: "leader/src/transaction/sqlite.rs",
-        guard: "AND session_id = '{}' AND term = {}{savepoint}",
-        without: "AND session_id = '{}' AND {} > 0{savepoint}",
+        guard: "AND session_id = '{}' AND term = {}\",",
+        without: "AND session_id = '{}' AND {} > 0\",",
         test: real!("transactions", "stale::a_stale_term_is_refused::sqlite"),
     },
     Mutant {
