@@ -236,7 +236,7 @@ pub struct Key<'t> {
 impl Tenure {
     /// Opens a fenced transaction on the elector's database, on any pool of it.
     ///
-    /// It costs no round trip more than a bare transaction on PostgreSQL, where the fence comes with `BEGIN`; one on MySQL
+    /// It costs no round trip more than a bare transaction on PostgreSQL, where the fence comes with `BEGIN`; two on MySQL
     /// and MariaDB; and a read on SQLite, where it is `BEGIN IMMEDIATE`.
     ///
     /// It waits neither for an exhausted pool nor for a database out of reach once the tenure is over.
