@@ -17,18 +17,16 @@
 //! $ sqlite3 outbox.db "INSERT INTO outbox (key, payload) VALUES ('order 7', 'paid')"
 //! ```
 
-mod db;
 mod shared;
 
 use std::time::Duration;
 
 use clap::Parser;
+use db::{Db, on};
 use leader::{State, Tenure, Term, Timings, TransactionError};
 use reqwest::{Client, Url};
 use serde::Serialize;
 use sqlx::QueryBuilder;
-
-use db::{Db, on};
 
 const OUTBOX: &str = "
     CREATE TABLE IF NOT EXISTS outbox (

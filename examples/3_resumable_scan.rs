@@ -15,7 +15,6 @@
 //! $ sqlite3 scan.db "SELECT * FROM totals"
 //! ```
 
-mod db;
 mod shared;
 
 use std::collections::BTreeMap;
@@ -23,9 +22,8 @@ use std::num::ParseIntError;
 use std::time::Duration;
 
 use clap::Parser;
-use leader::{State, Tenure, Timings, TransactionError};
-
 use db::{Db, on};
+use leader::{State, Tenure, Timings, TransactionError};
 
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS orders (id {counts}, customer TEXT NOT NULL, amount BIGINT NOT NULL);

@@ -7,6 +7,9 @@ use crate::store::{self, AnyStore, Scope};
 
 /// A database that an elector can use: a URL, or a pool or connect options of sqlx.
 ///
+/// A URL is `postgres://user:password@host/database`, `mysql://user:password@host/database` or `sqlite:app.db`. The file
+/// must be there, or be made: `sqlite:app.db?mode=rwc`.
+///
 /// A pool only lends its connect options: the keeper's connection is its own, so that an exhausted pool cannot cost a
 /// lease.
 #[derive(Clone)]

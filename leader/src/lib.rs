@@ -79,6 +79,8 @@
 //! The outcome of a work is judged by the types in its error's chain of [`source`](std::error::Error::source)s, never by
 //! text. `?` on [`Ended`] and [`TransactionError`] does the right thing, also through `anyhow` and `thiserror`.
 //!
+//! All of it is logged through [`tracing`](https://docs.rs/tracing). Without a subscriber a work that fails does so in silence.
+//!
 //! A name is given back only when its work is gone, tasks of [`Tenure::spawn`] included. Until then its lease is renewed.
 //!
 //! # Fenced transactions

@@ -1,12 +1,13 @@
 //! Several replicas of one program, which tests kill, freeze and stop while they lead.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::database::TestDatabase;
+use super::database::{NameRow, SessionRow, TestDatabase};
 use super::eventually;
 use super::replica::{Launch, PATIENCE, Replica};
 
-/// Replicas of a program with one work. Who leads is read from the tables, so the program need not say it.
+/// Replicas of a program. Who leads is read from the tables, so the program need not say it.
 #[derive(Debug)]
 pub struct Deployment<'d> {
     database: &'d TestDatabase,
@@ -87,6 +88,19 @@ impl<'d> Deployment<'d> {
         eventually(&format!("a leader of `{name}`"), PATIENCE, async || self.read(name).await).await
     }
 
+    /// Who leads what, for each name that one of these replicas leads.
+    pub async fn leaders(&self) -> BTreeMap<String, Leader> {
+        let names = self.database.names().await;
+        let sessions = self.database.sessions().await;
+        let of_session: BTreeMap<_, _> =
+            sessions.iter().filter_map(|session| Some((&session.id, self.process(session)?))).collect();
+        let leader = |name: NameRow| {
+            let pid = *of_session.get(&name.session_id?)?;
+            Some((name.name, Leader { pid, term: name.term }))
+        };
+        names.into_iter().filter_map(leader).collect()
+    }
+
     /// All replicas.
     pub fn replicas(&self) -> &[Replica] {
         &self.replicas
@@ -107,10 +121,19 @@ impl<'d> Deployment<'d> {
     ///
     /// When the other one does not start.
     pub async fn kill(&mut self, pid: i32) {
+        self.lose(pid).await;
+        self.add().await;
+    }
+
+    /// Kills a replica, and starts none in its place.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub async fn lose(&mut self, pid: i32) {
         let dying = self.take(pid);
         dying.kill();
         dying.wait_exit().await;
-        self.add().await;
     }
 
     /// Stops a replica, waits until it has ended as it should, and starts another one.
@@ -165,14 +188,15 @@ impl<'d> Deployment<'d> {
         self.replicas.remove(at.expect("a replica of this deployment"))
     }
 
-    async fn read(&self, name: &str) -> Option<Leader> {
-        let held = self.database.names().await.into_iter().find(|held| held.name == name)?;
-        let session_id = held.session_id?;
-        let holder = self.database.sessions().await.into_iter().find(|session| session.id == session_id)?;
+    /// The process whose session this is, if it is one of these.
+    fn process(&self, session: &SessionRow) -> Option<i32> {
         // An instance that nobody named is `host-pid-random`.
-        let pid = holder.instance.rsplit('-').nth(1)?.parse().ok()?;
-        let is_here = self.replicas.iter().any(|replica| replica.pid() == pid);
-        is_here.then_some(Leader { pid, term: held.term })
+        let pid = session.instance.rsplit('-').nth(1)?.parse().ok()?;
+        self.replicas.iter().any(|replica| replica.pid() == pid).then_some(pid)
+    }
+
+    async fn read(&self, name: &str) -> Option<Leader> {
+        self.leaders().await.remove(name)
     }
 }
 

@@ -5,25 +5,29 @@ use leader::Database;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
 
-#[derive(Clone)]
-pub(crate) enum Db {
+/// A pool of either.
+#[derive(Clone, Debug)]
+pub enum Db {
+    /// Of a SQLite file.
     Sqlite(SqlitePool),
+    /// Of a PostgreSQL server.
     Postgres(PgPool),
 }
 
 /// `on!(db, pool => …)`: the same for either pool.
+#[macro_export]
 macro_rules! on {
     ($db:expr, $pool:ident => $do:expr) => {
         match $db {
-            Db::Sqlite($pool) => $do,
-            Db::Postgres($pool) => $do,
+            $crate::Db::Sqlite($pool) => $do,
+            $crate::Db::Postgres($pool) => $do,
         }
     };
 }
-pub(crate) use on;
 
 impl Db {
-    pub(crate) async fn connect(url: &str) -> anyhow::Result<Self> {
+    /// Connects, and makes a file that is missing.
+    pub async fn connect(url: &str) -> anyhow::Result<Self> {
         if url.starts_with("postgres") {
             return Ok(Self::Postgres(PgPool::connect(url).await?));
         }
@@ -33,7 +37,7 @@ impl Db {
     }
 
     /// Creates what is missing; `{counts}` is a key that counts. A program of your own has migrations.
-    pub(crate) async fn create(&self, tables: &str) -> anyhow::Result<()> {
+    pub async fn create(&self, tables: &str) -> anyhow::Result<()> {
         // One replica after the other: `IF NOT EXISTS` fails on PostgreSQL when two look at once.
         let (first, counts) = match self {
             Self::Sqlite(_) => ("BEGIN IMMEDIATE", "INTEGER PRIMARY KEY"),
