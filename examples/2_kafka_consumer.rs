@@ -70,7 +70,10 @@ const ANSWER: Duration = Duration::from_secs(5);
 async fn payments(tenure: Tenure, State(db): State<Db>, State(topic): State<Topic>) -> anyhow::Result<()> {
     let client = topic.dial().await?;
     let partitions = topic.partitions(&client).await?;
-    let consumers = partitions.into_iter().map(|id| consume(&tenure, &db, &topic, &client, id));
+    let consumers = partitions.into_iter().map(async |id| {
+        let consumed = consume(&tenure, &db, &topic, &client, id).await;
+        consumed.with_context(|| format!("partition {id} of {}", topic.name))
+    });
     // The first that fails ends them all.
     try_join_all(consumers).await?;
     Ok(())
@@ -90,9 +93,7 @@ async fn consume(
         None => answer(partition.get_offset(OffsetAt::Earliest)).await?,
     };
     loop {
-        let records = poll(&partition, next, topic.quiet)
-            .await
-            .with_context(|| format!("partition {id} of {} from offset {next}", topic.name))?;
+        let records = poll(&partition, next, topic.quiet).await?;
         for batch in records.chunks(BATCH) {
             next = apply(tenure, db, &partition, batch).await?;
         }

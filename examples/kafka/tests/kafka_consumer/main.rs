@@ -3,6 +3,7 @@
 
 mod cluster;
 
+use leader_tests::harness::deployment::Leader;
 use leader_tests::harness::{Deployment, Kind, Launch, Lock, PATIENCE, TestDatabase, eventually};
 
 use cluster::{BROKERS, Cluster, PARTITIONS, TOPIC};
@@ -21,7 +22,7 @@ const RECORDS: i64 = 10_000;
 /// One record of so many is no payment.
 const ONE_IS_ODD: i64 = 1_000;
 /// How many are appended to a partition together.
-const BATCH: usize = 10;
+const BATCH: usize = 4;
 
 async fn each_record_is_applied_once(kind: Kind) {
     let database = TestDatabase::create(kind).await;
@@ -36,13 +37,13 @@ async fn each_record_is_applied_once(kind: Kind) {
     let mut consumer = Consumer { database: &database, cluster, replicas, written: 0 };
 
     consumer.dies_in_its_transaction().await;
+    consumer.dies_half_way().await;
     consumer.freezes_in_its_transaction().await;
-    consumer.stops_half_way().await;
     consumer.freezes_half_way().await;
+    consumer.stops_half_way().await;
     consumer.outlives_a_short_outage().await;
     consumer.hands_over_when_a_broker_is_gone().await;
     consumer.hands_over_when_a_broker_is_silent().await;
-    consumer.dies_half_way().await;
     consumer.write(RECORDS - consumer.written).await;
     consumer.applies_all().await;
 
@@ -85,21 +86,23 @@ impl Consumer<'_> {
     }
 
     async fn stops_half_way(&mut self) {
-        self.write(700).await;
-        let leader = self.replicas.leader().await;
+        let leader = self.is_half_way().await;
         self.replicas.stop(leader.pid).await;
-        self.write(300).await;
         self.applies_all().await;
     }
 
     async fn freezes_half_way(&mut self) {
-        self.write(700).await;
-        let leader = self.replicas.leader().await;
+        let leader = self.is_half_way().await;
         self.replicas.freeze(leader.pid).await;
-        self.write(300).await;
         self.replicas.leader_after(leader.term).await;
         self.applies_all().await;
         self.replicas.wake(leader.pid).await;
+    }
+
+    async fn dies_half_way(&mut self) {
+        let leader = self.is_half_way().await;
+        self.replicas.kill(leader.pid).await;
+        self.applies_all().await;
     }
 
     async fn outlives_a_short_outage(&mut self) {
@@ -133,12 +136,6 @@ impl Consumer<'_> {
         self.applies_all().await;
     }
 
-    async fn dies_half_way(&mut self) {
-        self.write(700).await;
-        let leader = self.replicas.leader().await;
-        self.replicas.kill(leader.pid).await;
-    }
-
     /// Waits until the leader has given its name back with an error that says why, and another has been elected.
     async fn hands_over(&self) {
         let leader = self.replicas.leader().await;
@@ -160,16 +157,24 @@ impl Consumer<'_> {
         }
     }
 
-    /// Waits until all that was written is behind the offsets.
+    /// Writes, and waits until the leader has begun with it.
+    async fn is_half_way(&mut self) -> Leader {
+        let leader = self.replicas.leader().await;
+        let before = self.written;
+        self.write(1_000).await;
+        let begun = async || (self.applied().await > before).then_some(());
+        eventually("the first of the records", PATIENCE, begun).await;
+        leader
+    }
+
     async fn applies_all(&self) {
-        let behind = async || {
-            let applied = self
-                .database
-                .number("SELECT CAST(coalesce(sum(next_offset), 0) AS BIGINT) FROM offsets")
-                .await;
-            (applied == self.written).then_some(())
-        };
-        eventually("the last record", PATIENCE, behind).await;
+        let applied = async || (self.applied().await == self.written).then_some(());
+        eventually("the last record", PATIENCE, applied).await;
+    }
+
+    /// How many records are behind the offsets.
+    async fn applied(&self) -> i64 {
+        self.database.number("SELECT CAST(coalesce(sum(next_offset), 0) AS BIGINT) FROM offsets").await
     }
 }
 
