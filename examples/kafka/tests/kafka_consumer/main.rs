@@ -75,7 +75,7 @@ impl Consumer<'_> {
     /// It wakes up when its successor has applied what it was about to.
     async fn freezes_in_its_transaction(&mut self) {
         let leader = self.replicas.leader().await;
-        let lock = Lock::take(self.database, "LOCK TABLE entries IN EXCLUSIVE MODE").await;
+        let lock = Lock::take(self.database, "LOCK TABLE offsets IN EXCLUSIVE MODE").await;
         self.write(1_500).await;
         lock.is_waited_for().await;
         self.replicas.replica(leader.pid).stop();
