@@ -41,6 +41,7 @@ async fn each_record_is_applied_once(kind: Kind) {
     consumer.freezes_in_its_transaction().await;
     consumer.freezes_half_way().await;
     consumer.stops_half_way().await;
+    consumer.says_that_an_offset_is_gone().await;
     consumer.outlives_a_short_outage().await;
     consumer.hands_over_when_a_broker_is_gone().await;
     consumer.hands_over_when_a_broker_is_silent().await;
@@ -105,6 +106,21 @@ impl Consumer<'_> {
         self.applies_all().await;
     }
 
+    /// And does not go on from another one.
+    async fn says_that_an_offset_is_gone(&mut self) {
+        let leader = self.replicas.leader().await;
+        let shift = |by: i64| format!("UPDATE offsets SET next_offset = next_offset + {by} WHERE part = 0");
+        self.database.execute(&shift(RECORDS)).await;
+        self.replicas.stop(leader.pid).await;
+        let next = self.replicas.leader_after(leader.term).await;
+        let refused = self.replicas.replica(next.pid).wait_line("stepped down with an error").await;
+        assert!(refused.contains("partition 0 of payments"), "{refused}");
+        self.replicas.leader_after(next.term).await;
+        self.database.execute(&shift(-RECORDS)).await;
+        self.write(300).await;
+        self.applies_all().await;
+    }
+
     async fn outlives_a_short_outage(&mut self) {
         self.write(700).await;
         let leader = self.replicas.leader().await;
@@ -118,7 +134,7 @@ impl Consumer<'_> {
 
     /// The others flow on, which does not hide it.
     async fn hands_over_when_a_broker_is_gone(&mut self) {
-        self.write(1_000).await;
+        self.write(800).await;
         self.cluster.take_down(1);
         self.hands_over().await;
         self.cluster.bring_up(1);
@@ -128,7 +144,7 @@ impl Consumer<'_> {
 
     /// Its connections are open, and nothing comes.
     async fn hands_over_when_a_broker_is_silent(&mut self) {
-        self.write(1_000).await;
+        self.write(800).await;
         self.cluster.silence(2);
         self.hands_over().await;
         self.cluster.end_silence(2);
