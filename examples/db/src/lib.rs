@@ -43,9 +43,12 @@ impl Db {
             Self::Sqlite(_) => ("BEGIN IMMEDIATE", "INTEGER PRIMARY KEY"),
             Self::Postgres(_) => ("BEGIN; SELECT pg_advisory_xact_lock(1)", "BIGSERIAL PRIMARY KEY"),
         };
-        let tables = tables.replace("{counts}", counts);
-        let script = AssertSqlSafe(format!("{first}; {tables}; COMMIT"));
-        on!(self, pool => sqlx::raw_sql(script).execute(pool).await.map(drop))?;
+        // Each statement alone: `CREATE INDEX IF NOT EXISTS` locks its table in any case, and two such locks deadlock with a
+        // replica that writes to both tables.
+        for statement in tables.replace("{counts}", counts).split(';') {
+            let script = AssertSqlSafe(format!("{first}; {statement}; COMMIT"));
+            on!(self, pool => sqlx::raw_sql(script).execute(pool).await.map(drop))?;
+        }
         Ok(())
     }
 }
