@@ -128,6 +128,11 @@ impl Figure {
 }
 
 impl Record {
+    /// Whether the other is of the same figure, on another database perhaps.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        self.figure.label() == other.figure.label()
+    }
+
     /// Keeps it in a file of this directory.
     ///
     /// # Errors
