@@ -89,8 +89,8 @@ impl Curves {
             .configure_mesh()
             .x_desc(x)
             .y_desc(y)
-            .x_label_formatter(&tick)
-            .y_label_formatter(&tick)
+            .x_label_formatter(&|value| tick(*value))
+            .y_label_formatter(&|value| tick(*value))
             .light_line_style(TRANSPARENT)
             .draw()?;
         for (index, (name, points)) in self.lines.iter().enumerate() {
@@ -125,7 +125,7 @@ impl Bars {
     }
 
     fn try_draw(&self, file: &Path) -> anyhow::Result<()> {
-        let bars = self.from_below();
+        let bars = self.upwards();
         let range = by_powers(bars.iter().map(|bar| bar.value));
         let left = range.range().start;
         let height = 90 + 22 * u32::try_from(bars.len())?;
@@ -144,7 +144,7 @@ impl Bars {
         chart
             .configure_mesh()
             .x_desc(self.x)
-            .x_label_formatter(&tick)
+            .x_label_formatter(&|value| tick(*value))
             .y_labels(bars.len())
             .y_label_formatter(&name)
             .disable_y_mesh()
@@ -177,7 +177,7 @@ impl Bars {
         Ok(())
     }
 
-    fn from_below(&self) -> Vec<Bar> {
+    fn upwards(&self) -> Vec<Bar> {
         let bars = self.rows.iter().flat_map(|(name, values)| {
             let values = values.iter().enumerate();
             values.filter_map(|(kind, value)| Some(Bar { name: name.clone(), kind, value: (*value)? }))
@@ -208,6 +208,6 @@ fn by_powers(values: impl Iterator<Item = f64>) -> LogCoord<f64> {
     (10_f64.powf(least)..10_f64.powf(most.max(least + 1.0)) * 1.2).log_scale().into()
 }
 
-fn tick(value: &f64) -> String {
+fn tick(value: f64) -> String {
     ((value * 1e3).round() / 1e3).to_string()
 }
