@@ -8,6 +8,8 @@ pub mod figures;
 pub mod floor;
 pub mod place;
 #[cfg(feature = "plots")]
+pub mod plot;
+#[cfg(feature = "plots")]
 pub mod plots;
 pub mod process;
 pub mod record;

@@ -95,7 +95,9 @@ impl Task {
             }
             (Self::Crash(options), Some(place)) => Figure::Crash(crash::measure(place, options).await?),
             (Self::Cost(options), Some(place)) => Figure::Cost(cost::measure(place, options).await?),
-            (Self::Fence(options), Some(place)) => Figure::Fence(fence::measure(place, options).await?),
+            (Self::Fence(options), Some(place)) => {
+                Figure::Fence(Box::pin(fence::measure(place, options)).await?)
+            }
             (Self::Names(options), Some(place)) => Figure::Names(names::measure(place, options).await?),
         };
         Ok(Record {
@@ -128,6 +130,11 @@ impl Figure {
 }
 
 impl Record {
+    /// Whether the other is of the same figure, on another database perhaps.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        self.figure.label() == other.figure.label()
+    }
+
     /// Keeps it in a file of this directory.
     ///
     /// # Errors

@@ -1,16 +1,20 @@
 //! What others take for handover, crash and idle replicas, on the server that `leader` is measured on in the same run.
 //!
 //! ```console
-//! $ cargo run --release --features etcd -- all --out ../../target/peers
+//! $ cargo run --release --features etcd,plots -- all --out target/peers
 //! ```
 
 mod advisory;
 mod contend;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod forge;
 mod measure;
 mod members;
+mod ours;
 mod peer;
+#[cfg(feature = "plots")]
+mod plots;
 mod rows;
 
 use std::fmt::Write as _;
@@ -18,13 +22,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 use clap::{Parser, Subcommand, ValueEnum};
-use leader_benches::figures::{cost, crash, handover};
 use leader_benches::place::{Choice, Database, Place};
-use leader_benches::replicas::{Pace, Program};
-use leader_benches::report;
-use leader_benches::stats::{Summary, short};
+use leader_benches::replicas::Program;
+use leader_benches::report::{self, Image};
+use leader_benches::stats::Summary;
 
-use measure::{Amount, measure};
+use measure::{Amount, Figures, measure};
 use peer::Peer;
 
 /// Measures others beside `leader`
@@ -47,6 +50,9 @@ enum Command {
         /// A page whose part for peers is replaced
         #[arg(long, value_name = "FILE")]
         into: Option<PathBuf>,
+        /// Where the plots go, below the page's directory if the page is to show them; they need the feature `plots`
+        #[arg(long, value_name = "DIRECTORY")]
+        plots: Option<PathBuf>,
         /// As little as shows that it works: the numbers mean nothing
         #[arg(long)]
         quick: bool,
@@ -66,66 +72,83 @@ enum Command {
 async fn main() -> anyhow::Result<()> {
     match Flags::parse().command {
         Command::Contend { peer, options } => peer.contend(&options).await,
-        Command::All { peers, out, into, quick, program } => {
+        Command::All { peers, out, into, plots, quick, program } => {
             let peers = if peers.is_empty() { Peer::value_variants().to_vec() } else { peers };
             let amount = if quick { Amount::quick() } else { Amount::full() };
-            let (table, failed) = all(&peers, out.as_deref(), &program, &amount).await?;
+            let mut run = Run::new(out)?;
+            run.measure(&peers, &program, &amount).await?;
+            let images = plots.map_or(Ok(Vec::new()), |directory| draw(&run.figures, &directory))?;
             if let Some(page) = into {
-                report::rewrite(&page, "peers", &table)?;
+                for image in images {
+                    write!(run.table, "\n{}\n", image.shown_on(&page)?)?;
+                }
+                report::rewrite(&page, "peers", &run.table)?;
             }
-            ensure!(failed == 0, "{failed} could not be measured");
+            ensure!(run.failed == 0, "{} could not be measured", run.failed);
             Ok(())
         }
     }
 }
 
-/// A table of all, printed as it grows, and how many could not be measured.
-async fn all(
-    peers: &[Peer],
-    out: Option<&Path>,
-    program: &Program,
-    amount: &Amount,
-) -> anyhow::Result<(String, usize)> {
-    let place = Place::open(&Choice { database: Database::Postgres, database_url: None }).await?;
-    let head = format!("{}\n\n| | {} |\n| --- | {} |\n", place.settings, Summary::HEAD, Summary::RULE);
-    let (mut table, mut failed) = (head + &ours(&place, program, amount).await?, 0);
-    print!("{table}");
-    for peer in peers {
-        match measure(*peer, &place, amount).await {
-            Ok(figures) => {
-                print!("{figures}");
-                table += &figures.to_string();
-                if let Some(out) = out {
-                    std::fs::create_dir_all(out)?;
-                    let file = out.join(format!("{}.json", peer.word()));
-                    std::fs::write(file, serde_json::to_string_pretty(&figures)?)?;
-                }
-            }
-            Err(error) => {
-                failed += 1;
-                eprintln!("error: {}: {error:#}", peer.word());
-            }
-        }
-    }
-    Ok((table, failed))
+/// What has been measured so far.
+struct Run {
+    /// Printed as it grows.
+    table: String,
+    figures: Vec<Figures>,
+    /// How many could not be measured.
+    failed: usize,
+    out: Option<PathBuf>,
 }
 
-/// The rows of `leader`, by its own benches on the same server.
-async fn ours(place: &Place, program: &Program, amount: &Amount) -> anyhow::Result<String> {
-    let options = handover::Options { n: usize::try_from(amount.handovers)?, replicas: 2, names: 64 };
-    let figure = handover::measure(place, &options).await?;
-    let mut rows = format!("| leader: handover, ms | {} |\n{}", figure.handover, figure.floor.rows());
-    let options = crash::Options {
-        n: Some(amount.crashes),
-        timings: Pace::Default,
-        beside: amount.crashes,
-        program: program.clone(),
-    };
-    let takeover = crash::measure(place, &options).await?.takeover;
-    writeln!(rows, "| leader: crash, ms | {takeover} |")?;
-    let options = cost::Options { names: amount.names.clone(), replicas: vec![3], seconds: amount.seconds };
-    for cell in cost::measure(place, &options).await?.cells {
-        writeln!(rows, "| leader: {} names, statements/s | {} | | | | |", cell.names, short(cell.all))?;
+impl Run {
+    fn new(out: Option<PathBuf>) -> anyhow::Result<Self> {
+        if let Some(out) = &out {
+            std::fs::create_dir_all(out)?;
+        }
+        Ok(Self { table: String::new(), figures: Vec::new(), failed: 0, out })
     }
-    Ok(rows)
+
+    /// Measures `leader` and these.
+    async fn measure(&mut self, peers: &[Peer], program: &Program, amount: &Amount) -> anyhow::Result<()> {
+        let place = Place::open(&Choice { database: Database::Postgres, database_url: None }).await?;
+        self.print(&format!("{}\n\n| | {} |\n| --- | {} |\n", place.settings, Summary::HEAD, Summary::RULE));
+        let (figures, floor) = ours::measure(&place, program, amount).await?;
+        self.print(&floor.rows());
+        self.keep(figures)?;
+        for peer in peers {
+            match measure(*peer, &place, amount).await {
+                Ok(figures) => self.keep(figures)?,
+                Err(error) => {
+                    self.failed += 1;
+                    eprintln!("error: {}: {error:#}", peer.word());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, figures: Figures) -> anyhow::Result<()> {
+        self.print(&figures.to_string());
+        if let Some(out) = &self.out {
+            let file = out.join(format!("{}.json", figures.whose));
+            std::fs::write(file, serde_json::to_string_pretty(&figures)?)?;
+        }
+        self.figures.push(figures);
+        Ok(())
+    }
+
+    fn print(&mut self, rows: &str) {
+        print!("{rows}");
+        self.table += rows;
+    }
+}
+
+#[cfg(feature = "plots")]
+fn draw(figures: &[Figures], directory: &Path) -> anyhow::Result<Vec<Image>> {
+    plots::draw(figures, directory)
+}
+
+#[cfg(not(feature = "plots"))]
+fn draw(_: &[Figures], _: &Path) -> anyhow::Result<Vec<Image>> {
+    anyhow::bail!("this program was built without the feature `plots`")
 }

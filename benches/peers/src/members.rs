@@ -77,5 +77,5 @@ impl Members {
     }
 }
 
-/// More than the longest lease.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// More than the longest lease, which is that of forge-runtime: a minute.
+const PATIENCE: Duration = Duration::from_mins(2);

@@ -4,14 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 
 use crate::contend::{Options, contend};
-use crate::{advisory, rows};
+use crate::{advisory, forge, rows};
 
 /// Somebody who lets a work run on one replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Peer {
     /// A loop around PostgreSQL's advisory locks
     Advisory,
@@ -19,6 +17,10 @@ pub enum Peer {
     Rows,
     /// asyncpg-lock 0.0.3 with its defaults
     AsyncpgLock,
+    /// The elections of forge-runtime 0.10 by their own loop, with its defaults
+    Forge,
+    /// The same as forge-runtime's runner of daemons uses them
+    ForgeDaemon,
     /// etcd's elections through the crate `etcd-client`
     #[cfg(feature = "etcd")]
     Etcd,
@@ -40,21 +42,38 @@ impl Peer {
     pub fn most_names(self) -> usize {
         match self {
             // A connection each.
-            Self::AsyncpgLock => 10,
+            Self::AsyncpgLock | Self::Forge | Self::ForgeDaemon => 10,
             _ => 1_000,
+        }
+    }
+
+    /// Builds the program of a replica, if it is another than this one.
+    pub fn build(self) -> anyhow::Result<()> {
+        match self {
+            Self::Forge | Self::ForgeDaemon => forge::build(),
+            _ => Ok(()),
         }
     }
 
     /// The program of a replica.
     pub fn command(self, options: &Options) -> anyhow::Result<Command> {
-        let mut command = if self == Self::AsyncpgLock {
-            let mut python = Command::new("python3");
-            python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("asyncpg_lock_replica.py"));
-            python
-        } else {
-            let mut me = Command::new(std::env::current_exe()?);
-            me.arg("contend").arg(self.word());
-            me
+        let mut command = match self {
+            Self::AsyncpgLock => {
+                let mut python = Command::new("python3");
+                python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("asyncpg_lock_replica.py"));
+                python
+            }
+            Self::Forge => Command::new(forge::program()?),
+            Self::ForgeDaemon => {
+                let mut forge = Command::new(forge::program()?);
+                forge.arg("--daemon");
+                forge
+            }
+            _ => {
+                let mut me = Command::new(std::env::current_exe()?);
+                me.arg("contend").arg(self.word());
+                me
+            }
         };
         command.args(["--url", &options.url, "--prefix", &options.prefix]);
         command.args(["--names", &options.names.to_string()]);
@@ -69,7 +88,9 @@ impl Peer {
         match self {
             Self::Advisory => contend::<advisory::Advisory>(options).await,
             Self::Rows => contend::<rows::Rows>(options).await,
-            Self::AsyncpgLock => anyhow::bail!("this one is a program of its own"),
+            Self::AsyncpgLock | Self::Forge | Self::ForgeDaemon => {
+                anyhow::bail!("this one is a program of its own")
+            }
             #[cfg(feature = "etcd")]
             Self::Etcd => crate::etcd::contend(options).await,
         }
