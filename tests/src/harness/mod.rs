@@ -27,6 +27,7 @@ pub mod sql;
 
 mod install;
 mod slots;
+mod standby;
 mod supervisor;
 
 pub use database::{Kind, TestDatabase};
