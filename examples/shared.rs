@@ -28,5 +28,6 @@ pub(crate) fn timings(lease: &str) -> Result<Timings, ParseFloatError> {
         margin: default.margin.mul_f64(scale),
         campaign: default.campaign.mul_f64(scale),
         release: default.release.mul_f64(scale),
+        look: default.look,
     })
 }

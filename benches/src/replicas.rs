@@ -85,7 +85,7 @@ impl Pace {
 /// How to start a replica in this namespace.
 pub fn launch(program: &Path, url: &str, namespace: &str, pace: Pace) -> Launch {
     let timings = pace.timings();
-    let Timings { lease, renew, deadline, grace, margin, campaign, release, .. } = timings;
+    let Timings { lease, renew, deadline, grace, margin, campaign, release, look, .. } = timings;
     let timings = [
         ("attempt", timings.attempt()),
         ("lease", lease),
@@ -95,6 +95,7 @@ pub fn launch(program: &Path, url: &str, namespace: &str, pace: Pace) -> Launch 
         ("margin", margin),
         ("campaign", campaign),
         ("release", release),
+        ("look", look),
     ];
     let timings = timings.map(|(name, duration)| format!("{name}={}ms", duration.as_millis()));
     let launch = Launch::bare(program).flag("--database-url", url).flag("--namespace", namespace);

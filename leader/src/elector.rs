@@ -264,6 +264,7 @@ impl Builder {
             instance: column(&instance),
             lease: timings.lease,
             attempt: timings.attempt(),
+            look: timings.look,
         })?;
         let clock = store.clock();
         let pulse = Arc::new(Trust::new(clock.now(), clock.clone(), timings));

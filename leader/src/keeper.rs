@@ -119,7 +119,7 @@ impl<S: Store> Keeper<S> {
                     biased;
                     Some(command) = self.commands.recv() => self.crew.obey(command, campaign),
                     () = self.crew.clock.sleep_until(until) => {}
-                    () = self.store.changed(), if hints => campaign.hint(self.crew.clock.now()),
+                    hint = self.store.changed(), if hints => campaign.hint(hint, self.crew.clock.now()),
                 },
             }
         }

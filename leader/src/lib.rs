@@ -147,7 +147,8 @@
 //! - A step of the database server's clock shortens or lengthens leases.
 //! - On a Galera cluster or with several writing nodes, fenced transactions hold only as long as every replica writes to
 //!   the same node.
-//! - A fenced transaction frozen in the middle of a `COPY` on PostgreSQL is not bounded by the server's limits.
+//! - A process frozen in the middle of a `COPY` on PostgreSQL is beyond the server's own limits: a standby ends that
+//!   transaction, if its role may end the other's.
 //! - A frozen writer blocks every writer of a SQLite file, for as long as it is frozen.
 
 // What one feature leaves unused another one uses; the build with all of them is held to these lints.

@@ -160,3 +160,15 @@ pub struct Scan {
     /// was here.
     pub rows: u64,
 }
+
+/// Why a standby may have something to do.
+///
+/// Anybody who may write to the database can make one up, so it only says when to send a statement and never decides
+/// what the statement does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// These names were given back.
+    Freed(Vec<WorkName>),
+    /// Something else may have changed.
+    Look,
+}

@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::name::{Namespace, WorkName};
-use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
+use crate::protocol::{Digest, Hint, Hold, Holder, Scan, SessionId, Term, Vacancy};
 use crate::work::BoxError;
 
 /// A task that belongs to a store and lives as long as its keeper.
@@ -89,7 +89,7 @@ pub trait Store: Send + 'static {
     /// Resolves when names may have become free. A hint, no more.
     ///
     /// Cancel safe.
-    fn changed(&mut self) -> impl Future<Output = ()> + Send;
+    fn changed(&mut self) -> impl Future<Output = Hint> + Send;
 
     /// What must run beside the keeper for [`changed`](Self::changed) to know.
     fn companion(&mut self) -> Option<Companion> {
@@ -106,6 +106,8 @@ pub(crate) struct Scope {
     pub(crate) lease: Duration,
     /// After which the server gives a statement up as well.
     pub(crate) attempt: Duration,
+    /// How often a standby looks where nothing wakes it.
+    pub(crate) look: Duration,
 }
 
 impl Scope {

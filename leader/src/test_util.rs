@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 pub use crate::clock::{Clock, Moment};
-pub use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Vacancy};
+pub use crate::protocol::{Digest, Hint, Hold, Holder, Scan, SessionId, Vacancy};
 pub use crate::store::memory::{Delivery, Fence, Memory, Operation};
 pub use crate::store::{AnyStore, Companion, Store, StoreError};
 
@@ -100,5 +100,6 @@ pub fn store(
         instance: instance.to_owned(),
         lease,
         attempt: Duration::from_secs(5),
+        look: Timings::default().look,
     })
 }

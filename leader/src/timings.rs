@@ -34,6 +34,8 @@ pub struct Timings {
     pub campaign: Duration,
     /// The longest the statement that gives a name back may take. 5 s.
     pub release: Duration,
+    /// How often a standby looks for names that were given back where nothing wakes it: on MySQL and MariaDB. 250 ms.
+    pub look: Duration,
 }
 
 impl Default for Timings {
@@ -47,6 +49,7 @@ impl Default for Timings {
             margin: Duration::from_millis(500),
             campaign: Duration::from_secs(5),
             release: Duration::from_secs(5),
+            look: Duration::from_millis(250),
         }
     }
 }
@@ -70,6 +73,7 @@ impl Timings {
             ("margin", self.margin),
             ("campaign", self.campaign),
             ("release", self.release),
+            ("look", self.look),
         ] {
             if value < Duration::from_millis(1) {
                 return Err(TimingsError(format!(

@@ -11,7 +11,7 @@ use clap::Args;
 use leader::{Elector, EventKind, Running, Tenure};
 use leader_tests::harness::Sql;
 use serde::{Deserialize, Serialize};
-use sqlx::MySql;
+use sqlx::{MySql, Postgres};
 use tokio::sync::watch;
 
 use crate::place::{Database, Place};
@@ -66,19 +66,29 @@ pub struct Cell {
     pub server: Option<f64>,
     /// Of all replicas, by sort, as their keepers log them.
     pub sorts: Vec<(String, f64)>,
+    /// PostgreSQL's write-ahead log, in bytes a renewal: nothing else is written.
+    #[serde(default)]
+    pub wal: Option<f64>,
 }
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| names | replicas | leader/s | one standby/s | all/s | by the server/s | sorts |")?;
-        writeln!(f, "| ---: | ---: | ---: | ---: | ---: | ---: | --- |")?;
-        for Cell { names, replicas, leader, standby, all, server, sorts } in &self.cells {
+        writeln!(
+            f,
+            "| names | replicas | leader/s | one standby/s | all/s | by the server/s | WAL bytes a renewal | sorts |"
+        )?;
+        writeln!(f, "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")?;
+        for Cell { names, replicas, leader, standby, all, server, sorts, wal } in &self.cells {
             let (leader, all) = (short(*leader), short(*all));
-            let [standby, server] = [standby, server].map(|rate| rate.map_or("–".to_owned(), short));
+            let [standby, server, wal] =
+                [standby, server, wal].map(|rate| rate.map_or("–".to_owned(), short));
             let sorts: Vec<String> =
                 sorts.iter().map(|(sort, rate)| format!("{sort} {}", short(*rate))).collect();
             let sorts = sorts.join(", ").to_lowercase();
-            writeln!(f, "| {names} | {replicas} | {leader} | {standby} | {all} | {server} | {sorts} |")?;
+            writeln!(
+                f,
+                "| {names} | {replicas} | {leader} | {standby} | {all} | {server} | {wal} | {sorts} |"
+            )?;
         }
         Ok(())
     }
@@ -113,6 +123,7 @@ async fn cell(place: &Place, names: usize, replicas: usize, window: Duration) ->
     tokio::time::sleep(SETTLED).await;
 
     let server = ServerCount::begin(place).await?;
+    let written = wal(place).await?;
     let began = Instant::now();
     let before: Vec<u64> = all.iter().map(Idle::messages).collect();
     tokio::time::sleep(window).await;
@@ -121,6 +132,7 @@ async fn cell(place: &Place, names: usize, replicas: usize, window: Duration) ->
     let mut logged = statements::between(began, ended);
     logged.retain(|sent| all.iter().any(|idle| idle.keeper == sent.keeper));
     let server = server.end().await?;
+    let written = written.zip(wal(place).await?).map(|(before, after)| (after - before).unsigned_abs());
 
     let keepers: Vec<ThreadId> = all.iter().map(|idle| idle.keeper).collect();
     for idle in all {
@@ -134,6 +146,7 @@ async fn cell(place: &Place, names: usize, replicas: usize, window: Duration) ->
         _ => messages,
     };
     let standbys = u32::try_from(replicas - 1)?;
+    let renewals = count(&|sent| sent.sort == "Renew");
     let sorts: BTreeSet<&String> = logged.iter().map(|sent| &sent.sort).collect();
     let sorts = sorts.into_iter().map(|sort| (sort.clone(), rate(count(&|sent| sent.sort == *sort))));
     Ok(Cell {
@@ -144,6 +157,7 @@ async fn cell(place: &Place, names: usize, replicas: usize, window: Duration) ->
         all: rate(statements.iter().sum()),
         server: server.map(rate),
         sorts: sorts.collect(),
+        wal: written.map(|bytes| rate(bytes) / rate(renewals)),
     })
 }
 
@@ -223,6 +237,19 @@ impl<'a> ServerCount<'a> {
         let after = questions(self.place).await?;
         Ok(after.zip(self.before).map(|(after, before)| (after - before - self.own).unsigned_abs()))
     }
+}
+
+/// Where PostgreSQL's write-ahead log ends.
+async fn wal(place: &Place) -> anyhow::Result<Option<i64>> {
+    const QUERY: &str = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
+
+    if place.database != Database::Postgres {
+        return Ok(None);
+    }
+    let pool = Postgres::pool_to(&place.url, 1);
+    let end = Postgres::number(&mut *pool.acquire().await?, QUERY).await?;
+    pool.close().await;
+    Ok(Some(end))
 }
 
 async fn questions(place: &Place) -> anyhow::Result<Option<i64>> {

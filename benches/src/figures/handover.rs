@@ -15,7 +15,7 @@ use crate::floor::{Floor, FloorTimes};
 use crate::on_database;
 use crate::place::Place;
 use crate::replicas::name;
-use crate::statements;
+use crate::statements::{self, Sent};
 use crate::stats::{Samples, Summary};
 
 /// How to measure it.
@@ -117,7 +117,7 @@ impl Phases {
     const NAMES: [&str; 6] = [
         "until the release is sent",
         "the release",
-        "until a standby looks",
+        "until a standby is woken",
         "the look",
         "the claim",
         "until the first line",
@@ -128,28 +128,33 @@ impl Phases {
         let sent = statements::between(last, first);
         let of = |sort: &str| sent.iter().rev().find(|sent| sent.sort == sort);
         let (Some(release), Some(claim)) = (of("Release"), of("Claim")) else { return };
-        let Some(look) = sent.iter().rev().find(|sent| sent.sort == "Scan" && sent.keeper == claim.keeper)
-        else {
-            return;
-        };
-        let until = |later: Instant, earlier: Instant| later.saturating_duration_since(earlier);
+        let before = |sent: &&&Sent| sent.keeper == claim.keeper && sent.ended <= claim.began;
+        // None where the news says what to claim.
+        let look = sent.iter().filter(|sent| sent.sort == "Scan").rfind(before);
+        let until = |later: Instant, earlier: Instant| Some(later.saturating_duration_since(earlier));
         let took = [
             until(release.began, last),
             until(release.ended, release.began),
             // The news may be there before the answer.
-            until(look.began, release.ended),
-            until(look.ended, look.began),
-            until(claim.ended, look.ended),
+            until(look.unwrap_or(claim).began, release.ended),
+            look.and_then(|look| until(look.ended, look.began)),
+            until(claim.ended, look.map_or(claim.began, |look| look.ended)),
             until(first, claim.ended),
         ];
         for (samples, took) in self.0.iter_mut().zip(took) {
-            samples.record(took);
+            if let Some(took) = took {
+                samples.record(took);
+            }
         }
     }
 
     fn millis(&self) -> Vec<(String, Summary)> {
         let names = Self::NAMES.iter().map(ToString::to_string);
-        names.zip(self.0.iter().map(Samples::millis)).collect()
+        names
+            .zip(&self.0)
+            .filter(|(_, took)| !took.is_empty())
+            .map(|(name, took)| (name, took.millis()))
+            .collect()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::name::WorkName;
 use crate::protocol::Ending;
 use crate::protocol::messages::{Attempt, Effect, Loss, Next, Request, Standing};
-use crate::protocol::{Digest, Hold, Session, SessionId, Term};
+use crate::protocol::{Digest, Hint, Hold, Session, SessionId, Term};
 use crate::timings::Timings;
 
 pub(crate) use fenced::Fenced;
@@ -206,10 +206,25 @@ impl Campaign {
         true
     }
 
-    /// A hint that a name may be free.
-    pub(crate) fn hint(&mut self, now: Moment) {
-        let due = now.max(self.scanned + HINT_PAUSE);
-        self.scan_due = self.scan_due.min(due);
+    /// A hint that names may be free. What was given back is claimed without a look before: whether nobody holds it is
+    /// for the claim to find out (I1).
+    pub(crate) fn hint(&mut self, hint: Hint, now: Moment) {
+        match hint {
+            Hint::Freed(names) => {
+                let mut wanted = names;
+                wanted.retain(|name| self.wanted(name, now));
+                self.plan.claim.extend(wanted.into_iter().map(|name| (name, None)));
+            }
+            Hint::Look => {
+                let due = now.max(self.scanned + HINT_PAUSE);
+                self.scan_due = self.scan_due.min(due);
+            }
+        }
+    }
+
+    /// Whether this replica campaigns for a name at `now`.
+    fn wanted(&self, name: &WorkName, now: Moment) -> bool {
+        matches!(self.names.get(name), Some(Standing::Standby { from }) if *from <= now)
     }
 
     /// Asks for a renewal at once, whose answer becomes an [`Effect::Confirmed`].

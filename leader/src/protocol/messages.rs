@@ -126,7 +126,7 @@ pub(crate) enum Failure {
 #[derive(Debug)]
 pub(crate) enum Next {
     Send(Attempt),
-    /// Wait until then, or for a hint that names may be free if `hints`.
+    /// Wait until then, or for a [`Hint`](super::Hint) if `hints`.
     Wait {
         until: Moment,
         hints: bool,

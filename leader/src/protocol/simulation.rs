@@ -14,7 +14,7 @@ use super::{
 };
 use crate::clock::Moment;
 use crate::name::WorkName;
-use crate::protocol::Ending;
+use crate::protocol::{Ending, Hint};
 use crate::timings::Timings;
 
 const REPLICAS: usize = 3;
@@ -31,6 +31,7 @@ fn timings() -> Timings {
         margin: ms(50),
         campaign: ms(500),
         release: ms(500),
+        look: ms(25),
     }
 }
 
@@ -198,6 +199,8 @@ struct Replica {
     campaign: Campaign,
     wire: Option<Wire>,
     wake: u64,
+    /// It waits for hints.
+    hears: bool,
     frozen_until: u64,
     works: BTreeMap<WorkName, Work>,
     /// The start of the last good renewal of each session.
@@ -269,6 +272,7 @@ impl World {
             campaign,
             wire: None,
             wake: self.now,
+            hears: false,
             frozen_until: 0,
             works: BTreeMap::new(),
             good: BTreeMap::new(),
@@ -380,6 +384,12 @@ impl World {
             }
         }
         self.hear(&mut replica, now);
+        if faulty && replica.hears && replica.wire.is_none() && self.rng.u32(..100) == 0 {
+            // True or not.
+            let names = names().into_iter().filter(|_| self.rng.bool()).collect();
+            replica.campaign.hint(if self.rng.bool() { Hint::Freed(names) } else { Hint::Look }, at(now));
+            replica.wake = now;
+        }
         let mut sent = 0;
         while replica.wire.is_none() && replica.wake <= now {
             match replica.campaign.next(at(now)) {
@@ -387,7 +397,8 @@ impl World {
                     replica.statements += 1;
                     replica.wire = Some(self.send(attempt, faulty));
                 }
-                Next::Wait { until, .. } => {
+                Next::Wait { until, hints } => {
+                    replica.hears = hints;
                     assert!(until > at(now), "a wait that is over would spin");
                     replica.wake =
                         u64::try_from(until.since(at(0)).as_nanos().div_ceil(1_000_000)).expect("small");

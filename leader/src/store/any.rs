@@ -3,7 +3,7 @@
 use super::{Companion, Store, StoreError};
 use crate::clock::Clock;
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Scan, SessionId};
+use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
 
 /// Any of the databases that can carry leases.
 #[allow(missing_docs, reason = "the databases by their names")]
@@ -118,8 +118,8 @@ impl Store for AnyStore {
         each!(self, store => store.hang_up());
     }
 
-    async fn changed(&mut self) {
-        each!(self, store => store.changed().await);
+    async fn changed(&mut self) -> Hint {
+        each!(self, store => store.changed().await)
     }
 
     fn companion(&mut self) -> Option<Companion> {

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::{Cause, Scope, Store, StoreError, millis};
 use crate::clock::{Clock, Moment};
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Holder, Scan, SessionId, Term, Vacancy};
+use crate::protocol::{Digest, Hint, Hold, Holder, Scan, SessionId, Term, Vacancy};
 
 /// A database in memory that any number of electors of one process share.
 ///
@@ -369,10 +369,11 @@ impl Store for MemoryStore {
 
     fn hang_up(&mut self) {}
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Hint {
         if self.freed.changed().await.is_err() {
             // Nobody is left to give anything back.
             std::future::pending::<()>().await;
         }
+        Hint::Look
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! Names are bytes (`varbinary`): no collation, no padding, no client charset comes between two replicas.
 
-use std::time::Duration;
-
 use futures::TryStreamExt;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, MySqlConnection, Row, raw_sql};
@@ -11,15 +9,12 @@ use tokio::time::Instant;
 
 use super::{Cause, ScanRow, Scope, Store, StoreError, hex, missing};
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Scan, SessionId};
+use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
 use crate::tables::MYSQL as TABLES;
 
 /// UTC, whatever the session's zone and whatever daylight saving does to it. It stands still from the start of the
 /// statement, which errs to the safe side: a renewal that waited for a lock pushes the expiry less far.
 pub(crate) const NOW: &str = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000)";
-
-/// How often a standby looks: nothing wakes it.
-const LOOK: Duration = Duration::from_millis(250);
 
 pub(crate) struct MySql {
     options: MySqlConnectOptions,
@@ -265,10 +260,11 @@ impl Store for MySql {
         self.connection = None;
     }
 
-    async fn changed(&mut self) {
-        let due = *self.next_look.get_or_insert_with(|| Instant::now() + LOOK);
+    async fn changed(&mut self) -> Hint {
+        let due = *self.next_look.get_or_insert_with(|| Instant::now() + self.scope.look);
         tokio::time::sleep_until(due).await;
         self.next_look = None;
+        Hint::Look
     }
 }
 

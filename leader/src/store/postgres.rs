@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql};
-use tokio::sync::Notify;
+
+use listener::Mailbox;
 
 use super::{
     Cause, Companion, ScanRow, Scope, Store, StoreError, hex, json_holds, json_ids, json_names, millis,
     missing, session_id,
 };
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Scan, SessionId};
+use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
 use crate::tables::POSTGRES as TABLES;
 
 /// The present, which `now()` is not: it stands still inside a transaction.
@@ -38,7 +39,7 @@ pub(crate) struct Postgres {
     /// `SET LOCAL synchronous_commit` where a role or database default is `off`: a renewal that a crash forgets is a
     /// lease that two replicas believe in.
     durable: &'static str,
-    notified: Arc<Notify>,
+    heard: Arc<Mailbox>,
 }
 
 impl Postgres {
@@ -48,7 +49,7 @@ impl Postgres {
             scope,
             connection: None,
             durable: "",
-            notified: Arc::default(),
+            heard: Arc::default(),
         }
     }
 
@@ -88,10 +89,24 @@ impl Postgres {
         Ok((self.connection.insert(connection), self.durable))
     }
 
-    /// Announces what `freed` returned a row for.
+    /// Frees names, says so, and runs `then` in the same transaction. Where the server can take no more notifications, the
+    /// names are freed all the same, and standbys find them by looking.
+    async fn free(&mut self, freed: &str, then: &str) -> Result<Vec<PgRow>, StoreError> {
+        match self.run(&format!("{}{then}", self.announcing(freed))).await {
+            Err(error) if queue_is_full(&error) => {
+                tracing::debug!(%error, "standbys are not told");
+                self.run(&format!("{freed}{then}")).await
+            }
+            done => done,
+        }
+    }
+
+    /// Announces the names that `freed` returned, if it returned a row: one a line, or nothing where that is too long for a
+    /// notification.
     fn announcing(&self, freed: &str) -> String {
         format!(
-            "WITH freed AS ({freed}) SELECT pg_notify('{}', '') FROM (SELECT count(*) AS n FROM freed) AS f WHERE n > 0",
+            "WITH freed (name) AS ({freed}) SELECT pg_notify('{}', CASE WHEN octet_length(names) < 8000 THEN names ELSE '' END) \
+             FROM (SELECT string_agg(name, chr(10)) AS names FROM freed) AS f WHERE names IS NOT NULL",
             self.channel()
         )
     }
@@ -238,20 +253,19 @@ impl Store for Postgres {
                SELECT m.ctid FROM leader_names m \
                JOIN (SELECT e->>0 AS name, (e->>1)::bigint AS term FROM json_array_elements({}::json) AS e) AS h \
                ON h.name = m.name AND h.term = m.term \
-               WHERE m.namespace = {} AND m.session_id = '{id}' FOR UPDATE OF m SKIP LOCKED)) RETURNING 1",
+               WHERE m.namespace = {} AND m.session_id = '{id}' FOR UPDATE OF m SKIP LOCKED)) RETURNING n.name",
             text(&json_holds(held)),
             self.namespace(),
         );
         let names: Vec<WorkName> = held.iter().map(|(name, _)| name.clone()).collect();
-        let statement = format!(
-            "{}; SELECT name, term FROM leader_names WHERE namespace = {} AND session_id = '{id}' \
+        let look = format!(
+            "; SELECT name, term FROM leader_names WHERE namespace = {} AND session_id = '{id}' \
              AND name = ANY(ARRAY(SELECT {}))",
-            self.announcing(&release),
             self.namespace(),
             elements(&json_names(&names)),
         );
-        let rows = self.run(&statement).await?;
-        // The announcement answers with a row of one column.
+        let rows = self.free(&release, &look).await?;
+        // What was freed or announced is a row of one column.
         holds(rows.iter().filter(|row| row.len() == 2)).map(|kept| super::asked(kept, held))
     }
 
@@ -282,24 +296,24 @@ impl Store for Postgres {
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
-        let statement =
-            self.announcing(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING 1"));
-        self.run(&statement).await.map(drop)
+        // Which names that frees is for a look to find: an announcement proves nothing, and a claim from a session needs the
+        // proof that it is gone (I1).
+        self.free(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING ''"), "").await.map(drop)
     }
 
     fn hang_up(&mut self) {
         self.connection = None;
     }
 
-    async fn changed(&mut self) {
-        self.notified.notified().await;
+    async fn changed(&mut self) -> Hint {
+        self.heard.take().await
     }
 
     fn companion(&mut self) -> Option<Companion> {
         let options = self.options.clone();
         let channel = self.channel();
-        let notified = Arc::clone(&self.notified);
-        Some(Box::pin(async move { listener::listen(options, channel, notified).await }))
+        let heard = Arc::clone(&self.heard);
+        Some(Box::pin(async move { listener::listen(options, channel, heard).await }))
     }
 }
 
@@ -309,6 +323,12 @@ fn channel(namespace: &str) -> String {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("leader_{hash:016x}")
+}
+
+/// 54000: somebody has listened for days in one transaction, so that nothing of the queue can be forgotten.
+fn queue_is_full(error: &StoreError) -> bool {
+    let error = error.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+    error.and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "54000")
 }
 
 /// Rights that were refused are not those on the tables.

@@ -3,6 +3,7 @@
 //! SQLite has one writer at a time. Its own busy handler starves a renewal beside anybody who writes back to back, so
 //! the keeper tries again every millisecond, and a [`Turnstile`] lets it in between two fenced transactions.
 
+mod beside;
 mod held_up;
 mod mark;
 mod turnstile;
@@ -17,8 +18,9 @@ use super::{
     Cause, ScanRow, Scope, Store, StoreError, json_holds, json_ids, json_names, missing, session_id,
 };
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hold, Scan, SessionId};
+use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
 use crate::tables::SQLITE as TABLES;
+use beside::Beside;
 use held_up::HeldUp;
 use mark::Mark;
 
@@ -301,8 +303,9 @@ impl Store for Sqlite {
         self.connection = None;
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Hint {
         self.mark.changed().await;
+        Hint::Look
     }
 }
 

@@ -201,8 +201,9 @@ impl FromStr for GivenTimings {
                 "margin" => timings.margin = value,
                 "campaign" => timings.campaign = value,
                 "release" => timings.release = value,
+                "look" => timings.look = value,
                 _ => bail!(
-                    "no timing `{name}`, there are lease, renew, deadline, attempt, grace, margin, campaign and release"
+                    "no timing `{name}`, there are lease, renew, deadline, attempt, grace, margin, campaign, release and look"
                 ),
             }
         }

@@ -22,6 +22,7 @@ pub const FAST: Timings = Timings {
     margin: Duration::from_millis(50),
     campaign: Duration::from_millis(500),
     release: Duration::from_millis(500),
+    look: Duration::from_millis(250),
 };
 
 /// A replica that hears of nothing for seconds: its own renewals are far apart.

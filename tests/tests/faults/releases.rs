@@ -7,12 +7,13 @@ use leader::WorkName;
 use leader::test_util::{AnyStore, SessionId, Store, store};
 use leader_tests::conformance::settle;
 use leader_tests::harness::proxy::Judged;
-use leader_tests::harness::{Fate, Sql, Statement, TestDatabase, To, timings};
+use leader_tests::harness::{Fate, PATIENCE, Sql, Statement, TestDatabase, To, timings};
 use tokio::time::Instant;
 
 use crate::{NAME, TIMINGS, behind_a_proxy, lead, replica, scenarios};
 
 scenarios!(servers: an_old_release_frees_nothing);
+scenarios!(postgres: a_server_that_takes_no_more_notifications);
 scenarios!(every database: releases_during_renewals, a_replica_that_comes_back_under_its_name);
 
 /// A replica loses its lease while its release and all that it sent after it are on their way. They arrive when a replica
@@ -41,6 +42,26 @@ async fn an_old_release_frees_nothing<DB: Sql>() {
     new.tenure.check().unwrap();
     assert_eq!(new.events.count(EventKind::Lost), 0, "{:?}", new.events);
     new.running.shutdown().await.unwrap();
+}
+
+/// Somebody has listened in one transaction for so long that the queue is full. Names are given back all the same.
+async fn a_server_that_takes_no_more_notifications<DB: Sql>() {
+    const FULL: &str = "CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN \
+         RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'too many notifications in the NOTIFY queue'; END $$";
+
+    let database = TestDatabase::create(DB::KIND).await;
+    let path = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$";
+    database.execute(path).await;
+    database.execute(FULL).await;
+    let first = lead(&database.url, "first").await;
+    let before = first.tenure.term();
+    tokio::time::timeout(PATIENCE, first.running.step_down(NAME)).await.expect("a release").unwrap();
+    let second = lead(&database.url, "second").await;
+    assert!(second.tenure.term() > before);
+    for led in [first, second] {
+        led.running.shutdown().await.unwrap();
+    }
+    assert_eq!(database.sessions().await, []);
 }
 
 /// Whatever else its session does meanwhile, a name that was released is free.

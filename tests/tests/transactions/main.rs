@@ -11,6 +11,7 @@ mod endings;
 mod held;
 mod isolation;
 mod rolled_back;
+mod round_trips;
 mod settings;
 mod stale;
 mod yours;

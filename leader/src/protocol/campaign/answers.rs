@@ -179,10 +179,7 @@ impl Campaign {
         let expired = scan.expired.into_iter().map(|(id, _)| id);
         let mut plan = Plan { reap: expired.collect(), ..Plan::default() };
         for vacancy in scan.vacancies {
-            let wanted = matches!(
-                self.names.get(&vacancy.name),
-                Some(Standing::Standby { from }) if *from <= now
-            );
+            let wanted = self.wanted(&vacancy.name, now);
             let holder = match vacancy.holder {
                 None => None,
                 Some(Holder::Gone(id)) => {

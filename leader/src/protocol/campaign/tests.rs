@@ -183,11 +183,27 @@ fn a_name_is_given_back_only_after_its_work_has_ended() {
     let released = Effect::Released { name: name("a"), term: Term::new(1) };
     assert!(campaign.effects().contains(&released));
     // Others may take it at once; this replica waits.
-    campaign.hint(at(500));
+    campaign.hint(Hint::Look, at(500));
+    campaign.hint(Hint::Freed(vec![name("a")]), at(500));
     let until = waits(&mut campaign, 500);
     assert!(until > at(500));
     assert!(matches!(answer(&mut campaign, 2_000, Ok(digest(1, 2))), Request::Renew { .. }));
     assert!(waits(&mut campaign, 4_900 - 1_000) <= at(4_000), "nothing but the renewal comes before");
+}
+
+#[test]
+fn a_name_that_was_given_back_is_claimed_without_a_look() {
+    let mut campaign = leading(&["a"]);
+    waits(&mut campaign, 100);
+    // `a` runs here, `c` is nobody's business: an announcement is no proof of anything.
+    campaign.hint(Hint::Freed(vec![name("a"), name("b"), name("c")]), at(100));
+    let claim = answer(&mut campaign, 100, Ok(Reply::Claimed(Vec::new())));
+    assert_eq!(claim, Request::Claim { id: SessionId::new(1), names: vec![name("b")], gone: Vec::new() });
+    assert_eq!(waits(&mut campaign, 100), at(100) + LOOK_AGAIN, "another was faster, or has died of it");
+    assert!(matches!(answer(&mut campaign, 350, Ok(scan(&["b"]))), Request::Scan { .. }));
+    answer(&mut campaign, 350, Ok(Reply::Claimed(vec![(name("b"), Term::new(3))])));
+    campaign.hint(Hint::Freed(vec![name("a"), name("b")]), at(400));
+    waits(&mut campaign, 400);
 }
 
 #[test]
@@ -376,7 +392,7 @@ fn a_name_that_a_transaction_holds_is_told_of_once_and_freed_in_time() {
     assert_eq!((told.since, told.instance), (at(0), None));
 
     // It ends: the claim wins.
-    campaign.hint(at(11_900));
+    campaign.hint(Hint::Look, at(11_900));
     answer(&mut campaign, 11_900, Ok(left_by(77)));
     let claim = answer(&mut campaign, 11_900, Ok(Reply::Claimed(vec![(name("a"), Term::new(9))])));
     assert!(matches!(claim, Request::Claim { .. }), "{claim:?}");

@@ -1,27 +1,77 @@
 //! Hears of releases, on a connection of its own. Losing it costs nothing but speed.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, raw_sql};
 use tokio::sync::Notify;
 
+use crate::name::WorkName;
+use crate::protocol::Hint;
+
 /// How long after a connection was lost the next one is dialled, at first and on average.
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// What was heard and not asked for yet.
+#[derive(Default)]
+pub(super) struct Mailbox {
+    hint: Mutex<Option<Hint>>,
+    filled: Notify,
+}
+
+impl Mailbox {
+    fn put(&self, hint: Hint) {
+        let mut there = self.hint.lock().unwrap_or_else(PoisonError::into_inner);
+        *there = Some(match there.take() {
+            Some(before) => both(before, hint),
+            None => hint,
+        });
+        self.filled.notify_one();
+    }
+
+    /// Cancel safe.
+    pub(super) async fn take(&self) -> Hint {
+        loop {
+            if let Some(hint) = self.hint.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return hint;
+            }
+            self.filled.notified().await;
+        }
+    }
+}
+
+/// One hint for two, of a bounded size: nobody takes them out while nothing is campaigned for.
+fn both(one: Hint, two: Hint) -> Hint {
+    const MOST: usize = 1_000;
+
+    match (one, two) {
+        (Hint::Freed(one), Hint::Freed(two)) => {
+            let names: BTreeSet<WorkName> = one.into_iter().chain(two).collect();
+            if names.len() > MOST { Hint::Look } else { Hint::Freed(names.into_iter().collect()) }
+        }
+        _ => Hint::Look,
+    }
+}
+
+/// What an announcement says: a name a line, or nothing in particular.
+fn hint(announcement: &str) -> Hint {
+    announcement.split('\n').map(WorkName::new).collect::<Result<_, _>>().map_or(Hint::Look, Hint::Freed)
+}
+
 /// Listens for releases for ever. Losing this connection costs nothing but speed.
-pub(super) async fn listen(options: PgConnectOptions, channel: String, notified: Arc<Notify>) {
+pub(super) async fn listen(options: PgConnectOptions, channel: String, heard: Arc<Mailbox>) {
     const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
     let mut pause = PAUSE;
     let mut said = false;
     let mut rng = crate::random::generator();
     loop {
-        let heard = hear(&options, &channel, &notified, &mut said, &mut pause).await;
+        let end = hear(&options, &channel, &heard, &mut said, &mut pause).await;
         // Transitions only: a server that is away for an hour is not worth 3,600 lines.
         if !std::mem::replace(&mut said, true) {
-            match heard {
+            match end {
                 Ok(()) => tracing::info!(
                     "LISTEN does not deliver here (a pooler in transaction mode?); standbys notice releases by scanning"
                 ),
@@ -40,7 +90,7 @@ pub(super) async fn listen(options: PgConnectOptions, channel: String, notified:
 async fn hear(
     options: &PgConnectOptions,
     channel: &str,
-    notified: &Notify,
+    heard: &Mailbox,
     said: &mut bool,
     pause: &mut Duration,
 ) -> Result<(), sqlx::Error> {
@@ -56,10 +106,10 @@ async fn hear(
     }
     *pause = PAUSE;
     // Releases may have been missed while nobody listened.
-    notified.notify_one();
+    heard.put(Hint::Look);
     loop {
         match tokio::time::timeout(QUIET, listener.try_recv()).await {
-            Ok(Ok(Some(_))) => notified.notify_one(),
+            Ok(Ok(Some(said))) => heard.put(hint(said.payload())),
             Ok(Ok(None)) => return Err(closed()),
             Ok(Err(error)) => return Err(error),
             Err(_) => {
@@ -133,4 +183,40 @@ async fn backend<'c>(
     connection: impl sqlx::Executor<'c, Database = sqlx::Postgres>,
 ) -> Result<i32, sqlx::Error> {
     raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn freed(names: &[&str]) -> Hint {
+        Hint::Freed(names.iter().map(|name| WorkName::new(*name).expect("a name")).collect())
+    }
+
+    #[test]
+    fn an_announcement_names_what_was_given_back_or_asks_for_a_look() {
+        assert_eq!(hint("a"), freed(&["a"]));
+        assert_eq!(hint("a\nb c\nd"), freed(&["a", "b c", "d"]));
+        // Of a session that was closed, of too many names, of another version, of nobody known.
+        for announcement in ["", "\n", "a\n", "\u{1}", " a", &"a".repeat(192)] {
+            assert_eq!(hint(announcement), Hint::Look, "{announcement:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_heard_meanwhile_becomes_one_hint() {
+        let heard = Mailbox::default();
+        for hint in [freed(&["b"]), freed(&["a"]), freed(&["b"])] {
+            heard.put(hint);
+        }
+        assert_eq!(heard.take().await, freed(&["a", "b"]));
+        for hint in [freed(&["a"]), Hint::Look, freed(&["b"])] {
+            heard.put(hint);
+        }
+        assert_eq!(heard.take().await, Hint::Look);
+        for number in 0..2_000 {
+            heard.put(freed(&[&number.to_string()]));
+        }
+        assert_eq!(heard.take().await, Hint::Look, "so many names are not kept");
+    }
 }

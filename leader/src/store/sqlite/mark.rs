@@ -1,24 +1,24 @@
 //! Tells the standbys of a file that names were given back.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use super::Beside;
 
 /// A number in the file beside the database that changes with every release. `PRAGMA data_version` would tell of every
 /// write of anybody, and each would make every standby look at the tables. It is a hint: a file that cannot be written
 /// costs speed and nothing else.
 pub(super) struct Mark {
-    file: PathBuf,
+    file: Beside,
     seen: Option<u128>,
     next_look: Instant,
     told: bool,
 }
 
 impl Mark {
-    pub(super) fn in_file(file: PathBuf) -> Self {
+    pub(super) fn in_file(file: Beside) -> Self {
         let mut mark = Self { file, seen: None, next_look: Instant::now(), told: false };
         mark.seen = mark.read();
         mark
@@ -28,12 +28,10 @@ impl Mark {
     pub(super) fn change(&mut self) {
         // Whoever changes it looks as well: somebody else may have changed it since the last look.
         let mark = crate::random::bits();
-        // Not truncated before: a file that is read at that moment would be empty.
-        let file = File::options().create(true).write(true).truncate(false).open(&self.file);
-        if let Err(error) = file.and_then(|mut file| file.write_all(&mark.to_le_bytes()))
+        if let Err(error) = self.file.write().and_then(|mut file| file.write_all(&mark.to_le_bytes()))
             && !std::mem::replace(&mut self.told, true)
         {
-            let file = self.file.display();
+            let file = self.file.path().display();
             tracing::warn!(%file, %error, "standbys notice releases by scanning, as this file cannot be written");
         }
     }
@@ -56,7 +54,7 @@ impl Mark {
     fn read(&self) -> Option<u128> {
         let read = || -> io::Result<u128> {
             let mut mark = [0; 16];
-            File::open(&self.file)?.read_exact(&mut mark)?;
+            self.file.read()?.read_exact(&mut mark)?;
             Ok(u128::from_le_bytes(mark))
         };
         read().ok()
@@ -70,7 +68,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_is_seen_once_by_everybody() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("app.db-leader");
+        let file = Beside::database(&folder.path().join("app.db"));
         let [mut one, mut two, mut three] = [(); 3].map(|()| Mark::in_file(file.clone()));
         let soon = Duration::from_millis(300);
         assert!(tokio::time::timeout(soon, two.changed()).await.is_err(), "nothing has changed");
@@ -84,7 +82,7 @@ mod tests {
         two.change();
         two.changed().await;
         assert!(tokio::time::timeout(soon, two.changed()).await.is_err(), "it was seen");
-        std::fs::remove_file(&file).expect("it was there");
+        std::fs::remove_file(file.path()).expect("it was there");
         assert!(tokio::time::timeout(soon, two.changed()).await.is_err(), "nobody changed it");
         one.change();
         two.changed().await;
