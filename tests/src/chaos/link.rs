@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use super::schedule::{Trouble, Way, Whose};
 use crate::harness::proxy::Message;
 use crate::harness::{Fate, Proxy, Statement, TestDatabase, To};
@@ -104,8 +106,11 @@ fn shuffled(connection: usize, by: Duration) -> Duration {
     by / 4 * u32::try_from(place).expect("less than five")
 }
 
+/// By the message alone, as if by chance: who dials again has no better luck than who tries again.
 fn fails(message: &Message, every: usize) -> bool {
-    message.to == To::Server && message.statement != Statement::None && message.number.is_multiple_of(every)
+    let Message { connection, number, .. } = *message;
+    let is_query = message.to == To::Server && message.statement != Statement::None;
+    is_query && Rng::with_seed((connection << 32 | number) as u64).usize(..every) == 0
 }
 
 fn lose(message: &Message) -> Fate {

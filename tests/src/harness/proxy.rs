@@ -56,7 +56,7 @@ pub enum To {
 }
 
 /// What a request asks for, as far as tests need to tell it from others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Statement {
     /// The opening of a session.
     Open,

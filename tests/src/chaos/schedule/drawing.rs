@@ -124,7 +124,7 @@ impl Drawing {
             2 => (self.between(0.2..6.0), Trouble::Swallowed { way }),
             3 => (self.between(0.5..5.0), Trouble::Shuffled { by: self.between(0.5..3.0) }),
             4 => (self.between(0.0..3.0), Trouble::Cut),
-            _ => (self.between(1.0..6.0), self.failing()),
+            _ => (self.between(2.0..6.0), self.failing()),
         };
         (length, Fault::Link { replica, whose, trouble })
     }
@@ -139,7 +139,7 @@ impl Drawing {
             (_, 1) => "1205",
             (_, _) => "1020",
         };
-        Trouble::Failing { code, every: self.dice.usize(2..=4) }
+        Trouble::Failing { code, every: self.dice.usize(2..=3) }
     }
 
     /// What a fence is for: the keeper is cut off, and shortly before the work hears of it, its commit is sent and
