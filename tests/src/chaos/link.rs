@@ -69,6 +69,8 @@ struct Known {
     of_works: HashSet<usize>,
     /// Where something was lost: what follows it does not arrive either.
     lost: HashSet<(usize, Way)>,
+    /// Statements that failed already, by connection.
+    failed: HashSet<(usize, Statement)>,
     /// How many messages met each trouble.
     met: BTreeMap<&'static str, usize>,
 }
@@ -92,11 +94,23 @@ impl Known {
             Some(Trouble::Held { way: of }) if concerned(of) => Fate::Hold,
             Some(Trouble::Shuffled { by }) => Fate::Delay(shuffled(connection, by)),
             Some(Trouble::Cut) => Fate::Cut,
-            Some(Trouble::Failing { code, every }) if fails(message, every) => Fate::Fail(code),
+            Some(Trouble::Failing { code, every }) if self.fails(message, every) => Fate::Fail(code),
             _ => return Fate::Pass,
         };
         *self.met.entry(trouble.map_or("", Trouble::name)).or_default() += 1;
         fate
+    }
+
+    /// By chance, as it were, and the first of each kind on a keeper's connection always: who dials again has no better
+    /// luck than who tries again.
+    fn fails(&mut self, message: &Message, every: usize) -> bool {
+        let Message { connection, statement, number, .. } = *message;
+        if message.to == To::Client || statement == Statement::None {
+            return false;
+        }
+        let of_keeper = matches!(statement, Statement::Renew | Statement::Claim | Statement::Release);
+        let first = of_keeper && self.failed.insert((connection, statement));
+        first || Rng::with_seed((connection << 32 | number) as u64).usize(..every) == 0
     }
 }
 
@@ -104,13 +118,6 @@ impl Known {
 fn shuffled(connection: usize, by: Duration) -> Duration {
     let place = connection * 2 % 5;
     by / 4 * u32::try_from(place).expect("less than five")
-}
-
-/// By the message alone, as if by chance: who dials again has no better luck than who tries again.
-fn fails(message: &Message, every: usize) -> bool {
-    let Message { connection, number, .. } = *message;
-    let is_query = message.to == To::Server && message.statement != Statement::None;
-    is_query && Rng::with_seed((connection << 32 | number) as u64).usize(..every) == 0
 }
 
 fn lose(message: &Message) -> Fate {

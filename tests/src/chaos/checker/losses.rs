@@ -8,7 +8,8 @@ pub(super) fn check(history: &History, tenures: &[Tenure], violations: &mut Vec<
     for tenure in tenures {
         let Some(lost) = tenure.lost else { continue };
         let process = &history.processes[tenure.process];
-        let before = Span { from: lost - 2 * ms(timings::LEASE), until: lost };
+        // An attempt that was in its way is given up after half a deadline, and leaves as much for others.
+        let before = Span { from: lost - ms(timings::LEASE), until: lost };
         let robbed = history.disturbances.iter().any(|disturbance| {
             disturbance.timed.fault.robs(process.replica, &tenure.name) && disturbance.span.meets(before)
         });

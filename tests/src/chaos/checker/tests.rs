@@ -267,8 +267,9 @@ fn a_lease_is_lost_for_a_reason() {
     let lost = || Story::new().lost(0, 5, 200, 20_000, 20_100).tenure(1, 6, 21_000, END);
     lost().breaks(Breach::Loss);
     lost().frozen(0, 16_000, 19_000).passes();
+    lost().frozen(0, 13_000, 16_000).breaks(Breach::Loss);
     lost().disturbed(cut(0), 16_000, 18_000).passes();
-    lost().disturbed(cut(0), 1_000, 13_000).breaks(Breach::Loss);
+    lost().disturbed(cut(0), 1_000, 16_000).breaks(Breach::Loss);
     lost().disturbed(cut(1), 16_000, 18_000).breaks(Breach::Loss);
     lost().disturbed(Fault::DeleteSessions { replica: 0 }, 19_900, 19_901).passes();
     // What fails in passing is sent again, and a connection is dialled again.
