@@ -34,7 +34,8 @@ async fn a_stop_hands_over_within_the_bound<DB: Sql>() {
         standby.wait("the start", |event| event.is("started")).await;
     }
     let mut took = Vec::new();
-    for (leader, standby) in &pairs {
+    // Backwards: who looks now and then has looked a moment ago, and not in a moment.
+    for (leader, standby) in pairs.iter().rev() {
         leader.term();
         let given_back = leader.wait("the stepping down", |event| event.is("stepped_down")).await;
         let next = standby.wait("its election", elected).await;

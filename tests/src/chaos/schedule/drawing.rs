@@ -37,6 +37,9 @@ struct Drawing {
 
 impl Drawing {
     fn stretch(&mut self, from: Duration, until: Duration) {
+        if self.kind != Kind::Sqlite && self.chance(0.2) {
+            return self.failures(from, until);
+        }
         // One more than there are: sometimes nobody is spared.
         let spared = self.dice.usize(0..=REPLICAS);
         for replica in (0..REPLICAS).filter(|replica| *replica != spared) {
@@ -64,6 +67,16 @@ impl Drawing {
         }
         if self.chance(0.5) {
             self.fill(from, until, Self::of_operator);
+        }
+    }
+
+    /// Nothing but queries that fail in passing, everybody's: no lease is lost by that.
+    fn failures(&mut self, from: Duration, until: Duration) {
+        for replica in 0..REPLICAS {
+            self.fill(from, until, |drawing| {
+                let trouble = drawing.failing();
+                (drawing.between(3.0..8.0), Fault::Link { replica, whose: Whose::All, trouble })
+            });
         }
     }
 
