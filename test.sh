@@ -91,6 +91,7 @@ step_chaos() {
 # What takes longer than a change should wait.
 step_soak() {
     LEADER_TEST_SOAK=60 cargo test -p leader-tests --test processes one_file
+    LEADER_TEST_SOAK=60 cargo test -p leader-tests --test faults a_leader_soon_after_a_long_stop
     step_chaos
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
-use leader::test_util::{Clock, Delivery, Memory, Operation};
+use leader::test_util::{Clock, Delivery, Fence, Memory, Operation};
 use leader::{Elector, Ended, Ending, Event, EventKind, Running, Tenure, Timings, TransactionError};
 use sqlx::sqlite::SqlitePoolOptions;
 use tokio::sync::watch;
@@ -260,6 +260,50 @@ async fn who_wakes_up_in_time_leads_on() {
         sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(lid.replica.count(EventKind::Lost), 0);
+}
+
+/// I8: a process is frozen within a transaction that the database does not end as idle. A standby has it ended, and asks
+/// again if that fails; until then nobody is elected (I3).
+#[tokio::test(start_paused = true)]
+async fn a_transaction_that_stays_open_is_ended_for_a_standby() {
+    const NAME: &str = "work-0";
+    let half_of_the_bound = Duration::from_secs(5);
+
+    for failures in [0, 1] {
+        let memory = memory();
+        let mut first = Replica::start(&memory, 1).await;
+        let tenure = first.tenure().await;
+        let mut second = Replica::start(&memory, 1).await;
+        let open = memory.fence("default", NAME, tenure.term()).expect("it leads");
+        let asked = Arc::new(AtomicUsize::new(0));
+        memory.on_statement({
+            let asked = Arc::clone(&asked);
+            move |operation| match operation {
+                Operation::EndFenced if asked.fetch_add(1, Ordering::Relaxed) < failures => Delivery::Refused,
+                _ => Delivery::Answered,
+            }
+        });
+        let since = Instant::now();
+        memory.delete_sessions();
+        let next = async {
+            tokio::select! {
+                next = first.tenure() => next,
+                next = second.tenure() => next,
+            }
+        };
+        let next = timeout(Duration::from_mins(1), next).await.expect("somebody is elected");
+        let took = since.elapsed();
+        assert!(took >= half_of_the_bound, "{took:?}");
+        assert!(
+            took <= Duration::from_secs(13) + half_of_the_bound * failures.try_into().unwrap(),
+            "{took:?}"
+        );
+        assert!(asked.load(Ordering::Relaxed) > failures);
+        assert!(next.term() > tenure.term());
+        assert!(!open.commit(), "it was ended");
+        assert!(memory.fence("default", NAME, tenure.term()).is_none(), "its term is over");
+        assert!(memory.fence("default", NAME, next.term()).is_some_and(Fence::commit));
+    }
 }
 
 /// Promise 5, in statements.

@@ -31,8 +31,19 @@ struct Server {
 #[derive(Default)]
 struct Tables {
     sessions: BTreeMap<SessionId, SessionRow>,
-    names: BTreeMap<(String, WorkName), NameRow>,
+    names: BTreeMap<Key, NameRow>,
+    /// The fenced transactions that are open: each holds the share lock of its name (I3).
+    fences: BTreeMap<u64, (Key, SessionId)>,
+    fenced_so_far: u64,
     statements: u64,
+}
+
+type Key = (String, WorkName);
+
+impl Tables {
+    fn is_locked(&self, key: &Key) -> bool {
+        self.fences.values().any(|(locked, _)| locked == key)
+    }
 }
 
 struct SessionRow {
@@ -45,8 +56,6 @@ struct SessionRow {
 struct NameRow {
     term: i64,
     session: Option<SessionId>,
-    /// How many fenced transactions hold its share lock (I3).
-    fenced: usize,
 }
 
 /// A statement of the protocol, by name.
@@ -62,6 +71,7 @@ pub enum Operation {
     Reap,
     Claim,
     Release,
+    EndFenced,
     Close,
 }
 
@@ -121,16 +131,17 @@ impl Memory {
         (session.expires > self.0.clock.now()).then(|| (session.instance.clone(), Term::new(row.term)))
     }
 
-    /// A fence: locks the row of a name in share mode if session and term are its own, until the guard is dropped.
-    pub fn fence(&self, namespace: &str, name: &WorkName, session: SessionId, term: Term) -> Option<Fence> {
+    /// A fenced transaction under this term: it locks the row of the name in share mode, if term and session are still
+    /// those of a leader, until it commits, is dropped, or a standby has it ended (I8).
+    pub fn fence(&self, namespace: &str, name: &str, term: Term) -> Option<Fence> {
         let mut tables = self.tables();
-        let key = (namespace.to_owned(), name.clone());
-        let row = tables.names.get_mut(&key)?;
-        if row.session != Some(session) || row.term != term.get() {
-            return None;
-        }
-        row.fenced += 1;
-        Some(Fence { database: self.clone(), key })
+        let key = (namespace.to_owned(), WorkName::new(name).ok()?);
+        let row = tables.names.get(&key).filter(|row| row.term == term.get())?;
+        let session = row.session?;
+        tables.fenced_so_far += 1;
+        let id = tables.fenced_so_far;
+        tables.fences.insert(id, (key, session));
+        Some(Fence { database: self.clone(), id })
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -144,19 +155,28 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// The share lock of a fenced transaction, until it is dropped.
+/// An open fenced transaction. Dropped, it is rolled back.
 #[derive(Debug)]
-#[must_use = "the lock is released when this is dropped"]
+#[must_use = "the transaction is rolled back when this is dropped"]
 pub struct Fence {
     database: Memory,
-    key: (String, WorkName),
+    id: u64,
+}
+
+impl Fence {
+    /// Whether there was anything left to commit.
+    pub fn commit(self) -> bool {
+        self.end()
+    }
+
+    fn end(&self) -> bool {
+        self.database.tables().fences.remove(&self.id).is_some()
+    }
 }
 
 impl Drop for Fence {
     fn drop(&mut self) {
-        if let Some(row) = self.database.tables().names.get_mut(&self.key) {
-            row.fenced -= 1;
-        }
+        self.end();
     }
 }
 
@@ -209,7 +229,7 @@ impl MemoryStore {
         Ok(answer)
     }
 
-    fn key(&self, name: &WorkName) -> (String, WorkName) {
+    fn key(&self, name: &WorkName) -> Key {
         (self.scope.namespace.as_str().to_owned(), name.clone())
     }
 
@@ -322,10 +342,12 @@ impl Store for MemoryStore {
             }
             let present = millis(now.since(Moment::after_origin(Duration::ZERO)));
             for name in names {
-                let Some(row) = tables.names.get_mut(&self.key(name)) else {
+                let key = self.key(name);
+                let locked = tables.is_locked(&key);
+                let Some(row) = tables.names.get_mut(&key) else {
                     continue;
                 };
-                if row.fenced == 0 && row.session.is_none_or(|holder| gone.contains(&holder)) {
+                if !locked && row.session.is_none_or(|holder| gone.contains(&holder)) {
                     row.term = present.max(row.term + 1);
                     row.session = Some(id);
                     won.push((name.clone(), Term::new(row.term)));
@@ -341,14 +363,16 @@ impl Store for MemoryStore {
             .statement(Operation::Release, |tables, _| {
                 let mut kept = Vec::new();
                 for (name, term) in holds {
-                    if let Some(row) = tables.names.get_mut(&self.key(name))
+                    let key = self.key(name);
+                    let locked = tables.is_locked(&key);
+                    if let Some(row) = tables.names.get_mut(&key)
                         && row.session == Some(id)
                         && row.term == term.get()
                     {
-                        if row.fenced == 0 {
-                            row.session = None;
-                        } else {
+                        if locked {
                             kept.push((name.clone(), *term));
+                        } else {
+                            row.session = None;
                         }
                     }
                 }
@@ -357,6 +381,18 @@ impl Store for MemoryStore {
             })
             .await?;
         Ok(kept)
+    }
+
+    async fn end_fenced(&mut self, fenced: &[(WorkName, SessionId)]) -> Result<u64, StoreError> {
+        self.statement(Operation::EndFenced, |tables, _| {
+            let before = tables.fences.len();
+            for (name, session) in fenced {
+                let (key, alive) = (self.key(name), tables.sessions.contains_key(session));
+                tables.fences.retain(|_, (locked, under)| alive || *locked != key || under != session);
+            }
+            (before - tables.fences.len()) as u64
+        })
+        .await
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {

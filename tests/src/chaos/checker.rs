@@ -9,6 +9,7 @@ mod events;
 mod exits;
 mod gaps;
 mod ledger;
+mod losses;
 mod tenures;
 
 #[cfg(test)]
@@ -20,9 +21,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::history::{History, Span};
-use super::schedule::Fault;
-use crate::harness::timings;
+use super::history::{History, Process, Span};
+use super::schedule::{Fault, Trouble};
+use crate::harness::{Kind, timings};
 
 /// What was found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -31,6 +32,8 @@ pub struct Verdict {
     pub tenures: BTreeMap<String, usize>,
     /// How many rows the ledger has.
     pub rows: usize,
+    /// How many rows failovers lost.
+    pub vanished: usize,
     /// What looks like a violation and is none.
     pub excused: BTreeMap<Excuse, usize>,
     /// The longest time without a tenure while one replica and the database were well, in milliseconds.
@@ -46,7 +49,7 @@ pub struct Verdict {
 pub enum Excuse {
     /// The earlier one's process was frozen past the end of its lease, and has ended it soon after it woke up.
     Frozen,
-    /// An operator took the lease away, and the earlier one has ended before it would have expired.
+    /// An operator or a failover took the lease away, and the earlier one has ended before it would have expired.
     Robbed,
     /// No overlap: a start that failed with nothing in its way. It has half the deadline, and the machine is busy. A
     /// violation where it is not the exception.
@@ -81,6 +84,10 @@ pub enum Breach {
     Row,
     /// A row that was committed after a successor had been elected (promise 2).
     StaleRow,
+    /// A row that was there once, and no failover took it.
+    LostRow,
+    /// A lease that was lost with nothing in its way.
+    Loss,
     /// Nobody led although one replica and the database were well.
     Gap,
     /// A process ended as none should.
@@ -108,13 +115,15 @@ enum End {
 
 /// Finds all there is.
 pub fn check(history: &History) -> Verdict {
-    let mut verdict = Verdict { rows: history.rows.len(), ..Verdict::default() };
+    let (rows, vanished) = (history.rows.len(), history.vanished.len());
+    let mut verdict = Verdict { rows, vanished, ..Verdict::default() };
     let tenures = events::tenures(history, &mut verdict.violations);
     for tenure in &tenures {
         *verdict.tenures.entry(tenure.name.clone()).or_default() += 1;
     }
     tenures::check(history, &tenures, &mut verdict);
     ledger::check(history, &tenures, &mut verdict.violations);
+    losses::check(history, &tenures, &mut verdict.violations);
     gaps::check(history, &tenures, &mut verdict);
     exits::check(history, &mut verdict);
     verdict.violations.sort_by_key(|violation| violation.around.from);
@@ -136,24 +145,46 @@ impl Tenure {
 }
 
 impl Fault {
-    /// Whether it is an operator's who takes the lease of a tenure away.
+    /// Whether it takes the lease of a tenure away: an operator does, or a failover that has lost it.
     fn robs(&self, replica: usize, name: &str) -> bool {
         match self {
-            Self::EmptyTables => true,
+            Self::EmptyTables | Self::DropTables { .. } | Self::RestoreTables | Self::FailOver => true,
             Self::DeleteSessions { replica: of } => *of == replica,
             Self::DeleteName { name: of } => *of == name,
             _ => false,
         }
     }
 
-    /// Whether statements of this replica may go unanswered meanwhile.
+    /// Whether statements of this replica may go unanswered meanwhile. Those that fail in passing are sent again.
     fn silences(&self, replica: usize) -> bool {
         match self {
+            Self::Link { trouble: Trouble::Failing { .. }, .. } => false,
             Self::Link { replica: of, .. } => *of == replica,
-            Self::Restart { .. } | Self::FreezeServer | Self::ReadOnly | Self::Lock => true,
+            Self::Restart { .. }
+            | Self::FreezeServer
+            | Self::ReadOnly
+            | Self::FailOver
+            | Self::DropTables { .. }
+            | Self::RestoreTables
+            | Self::Lock
+            | Self::LockRows { .. } => true,
             _ => false,
         }
     }
+}
+
+/// Whether statements of a process may have gone unanswered in this span, or the process itself not have run.
+fn disturbed(history: &History, process: &Process, span: Span) -> bool {
+    let silenced = history
+        .disturbances
+        .iter()
+        .any(|disturbance| disturbance.timed.fault.silences(process.replica) && disturbance.span.meets(span));
+    let stalled = history.stalls.iter().any(|stall| stall.meets(span));
+    let mut frozen = history.processes.iter().filter(|frozen| {
+        // On SQLite a frozen writer blocks every writer of the file.
+        frozen.replica == process.replica || history.kind == Kind::Sqlite
+    });
+    silenced || stalled || frozen.any(|process| process.frozen.iter().any(|frozen| frozen.meets(span)))
 }
 
 impl fmt::Display for Violation {

@@ -1,29 +1,47 @@
 //! How a database and the connections to it are broken.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, SqliteConnection, raw_sql};
+use sqlx::{AssertSqlSafe, Connection, MySql, Postgres, Sqlite, raw_sql};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::history::Span;
 use super::link::Link;
-use super::post::instance;
+use super::operator;
 use super::schedule::{Fault, Timed};
-use crate::harness::{Kind, Server, TestDatabase};
+use crate::harness::{Kind, Server, Sql, TestDatabase, now_ms};
 
 /// What the replicas share, and their ways to it.
 pub(super) struct Site {
-    pub(super) database: TestDatabase,
-    /// SQLite has none.
-    pub(super) server: Option<Arc<Server>>,
+    /// The one that everybody uses comes last; before it those that were lost.
+    places: Mutex<Vec<Arc<Place>>>,
     /// One of each replica; none where there is no server.
     pub(super) links: Vec<Link>,
 }
 
+/// Where the database is.
+pub(super) struct Place {
+    pub(super) database: TestDatabase,
+    /// SQLite has none.
+    server: Option<Server>,
+}
+
 impl Site {
-    /// Breaks something, and mends it in the end.
-    pub(super) async fn apply(&self, timed: &Timed) {
-        let until = Instant::now() + timed.length;
+    pub(super) fn new(database: TestDatabase, server: Option<Server>, links: Vec<Link>) -> Self {
+        Self { places: Mutex::new(vec![Arc::new(Place { database, server })]), links }
+    }
+
+    /// Where everybody looks for the database now, and how many failovers that is after the first place.
+    pub(super) fn place(&self) -> (usize, Arc<Place>) {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = places.last().expect("there is always one");
+        (places.len() - 1, Arc::clone(last))
+    }
+
+    /// Breaks something, and mends it in the end. When it was broken.
+    pub(super) async fn apply(&self, timed: &Timed) -> Span {
+        let (mut from, until) = (now_ms(), Instant::now() + timed.length);
         match timed.fault {
             Fault::Link { replica, whose, trouble } => {
                 self.links[replica].set(whose, Some(trouble));
@@ -32,49 +50,51 @@ impl Site {
             }
             Fault::Restart { power_cut } => self.restart(power_cut, until).await,
             Fault::FreezeServer => {
-                let server = self.server();
-                server.stop();
+                let (_, place) = self.place();
+                place.server().stop();
                 sleep_until(until).await;
-                server.cont();
+                place.server().cont();
             }
             Fault::ReadOnly => {
                 self.read_only(true).await;
                 sleep_until(until).await;
                 self.read_only(false).await;
             }
+            Fault::FailOver => from = self.fail_over(timed.length).await,
             Fault::KillBackends { count } => self.kill_backends(count).await,
-            Fault::DeleteSessions { replica } => {
-                let instance = instance(replica);
-                self.insist(&format!("DELETE FROM leader_sessions WHERE instance = '{instance}'")).await;
-            }
-            Fault::DeleteName { name } => {
-                self.insist(&format!("DELETE FROM leader_names WHERE name = '{name}'")).await;
-            }
-            Fault::EmptyTables => {
-                self.insist("DELETE FROM leader_names").await;
-                self.insist("DELETE FROM leader_sessions").await;
-            }
-            Fault::Lock => self.lock(timed.length).await,
+            Fault::Lock => self.lock("", timed.length).await,
+            Fault::LockRows { table } => self.lock(table, timed.length).await,
+            Fault::RestoreTables => from = operator::restore(self, until).await,
+            Fault::DeleteSessions { .. }
+            | Fault::DeleteName { .. }
+            | Fault::EmptyTables
+            | Fault::DropTables { .. } => operator::apply(self, &timed.fault).await,
             Fault::Kill { .. } | Fault::Term { .. } | Fault::Freeze { .. } => {
                 unreachable!("processes have a post")
             }
         }
+        Span { from, until: now_ms() }
     }
 
-    fn server(&self) -> &Arc<Server> {
-        self.server.as_ref().expect("no fault of servers where there is none")
+    /// Until the database has done it, wherever it is.
+    pub(super) async fn insist(&self, statements: &str) {
+        while self.place().1.run(statements, Duration::ZERO).await.is_err() {
+            sleep(AGAIN).await;
+        }
     }
 
     async fn restart(&self, power_cut: bool, until: Instant) {
-        let server = Arc::clone(self.server());
-        let end = move || if power_cut { server.kill() } else { server.shut_down() };
+        let (_, place) = self.place();
+        let ending = Arc::clone(&place);
+        let end = move || if power_cut { ending.server().kill() } else { ending.server().shut_down() };
         tokio::task::spawn_blocking(end).await.expect("the server ends");
         sleep_until(until).await;
-        self.server().start().await;
+        place.server().start().await;
     }
 
     async fn read_only(&self, on: bool) {
-        let statements: &[&str] = match (self.database.kind, on) {
+        let (_, place) = self.place();
+        let statements: &[&str] = match (place.database.kind, on) {
             (Kind::Postgres, true) => {
                 &["ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"]
             }
@@ -85,20 +105,39 @@ impl Site {
             (_, false) => &["SET GLOBAL read_only = 0"],
         };
         for statement in statements {
-            while self.server().administer(statement).await.is_err() {
+            while place.server().administer(statement).await.is_err() {
                 sleep(AGAIN).await;
             }
         }
     }
 
+    /// The standby misses what is committed in this time. Says when the primary went: until then nothing was lost.
+    async fn fail_over(&self, behind: Duration) -> i64 {
+        let (_, old) = self.place();
+        let standby = old.server().standby().await;
+        let database = old.database.on_standby(&standby);
+        standby.fall_behind().await;
+        sleep(behind).await;
+        let from = now_ms();
+        tokio::task::spawn_blocking(move || old.server().kill()).await.expect("the server ends");
+        standby.promote().await;
+        for link in &self.links {
+            link.switch_to(&database);
+        }
+        let place = Arc::new(Place { database, server: Some(standby) });
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+        from
+    }
+
     async fn kill_backends(&self, count: u32) {
-        if let Some(pool) = self.database.postgres() {
+        let (_, place) = self.place();
+        if let Some(pool) = place.database.postgres() {
             let kill = format!(
                 "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity \
                  WHERE usename = 'leader' ORDER BY random() LIMIT {count}) AS chosen"
             );
             let _ = raw_sql(AssertSqlSafe(kill)).execute(pool).await;
-        } else if let Some(pool) = self.database.mysql() {
+        } else if let Some(pool) = place.database.mysql() {
             let chosen = format!(
                 "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE user = 'leader' ORDER BY RAND() LIMIT {count}"
             );
@@ -109,32 +148,52 @@ impl Site {
         }
     }
 
-    /// Until the database has done it.
-    async fn insist(&self, statement: &str) {
-        while self.database.try_execute(statement).await.is_err() {
+    /// Holds the lock of a file, or those of the rows of a table.
+    async fn lock(&self, table: &str, length: Duration) {
+        /// Somebody who is frozen may hold it, the table be gone, or the server.
+        const TRIES: u32 = 50;
+
+        for _ in 0..TRIES {
+            let (_, place) = self.place();
+            let lock = match place.database.kind {
+                Kind::Postgres => {
+                    &format!("BEGIN; SET LOCAL lock_timeout = '1s'; SELECT 1 FROM {table} FOR UPDATE")
+                }
+                Kind::MySql => &format!(
+                    "SET SESSION innodb_lock_wait_timeout = 1, lock_wait_timeout = 1; BEGIN; SELECT 1 FROM {table} FOR UPDATE"
+                ),
+                Kind::Sqlite => "BEGIN IMMEDIATE",
+            };
+            if place.run(lock, length).await.is_ok() {
+                return;
+            }
             sleep(AGAIN).await;
         }
     }
+}
 
-    async fn lock(&self, length: Duration) {
+impl Place {
+    fn server(&self) -> &Server {
+        self.server.as_ref().expect("no fault of servers where there is none")
+    }
+
+    /// Runs statements on a connection of their own, and leaves open for a while what they have left open.
+    async fn run(&self, statements: &str, open: Duration) -> sqlx::Result<()> {
         let url = &self.database.url;
-        let mut connection = loop {
-            match begin_immediate(url).await {
-                Ok(connection) => break connection,
-                // Somebody who is frozen may hold it.
-                Err(_) => sleep(AGAIN).await,
-            }
-        };
-        sleep(length).await;
-        raw_sql("ROLLBACK").execute(&mut connection).await.expect("it is open");
-        let _ = connection.close().await;
+        match self.database.kind {
+            Kind::Postgres => run::<Postgres>(url, statements, open).await,
+            Kind::MySql => run::<MySql>(url, statements, open).await,
+            Kind::Sqlite => run::<Sqlite>(url, statements, open).await,
+        }
     }
 }
 
-async fn begin_immediate(url: &str) -> sqlx::Result<SqliteConnection> {
-    let mut connection = SqliteConnection::connect(url).await?;
-    raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await?;
-    Ok(connection)
+async fn run<DB: Sql>(url: &str, statements: &str, open: Duration) -> sqlx::Result<()> {
+    let mut connection = DB::Connection::connect(url).await?;
+    DB::run(&mut connection, statements).await?;
+    sleep(open).await;
+    let _ = connection.close().await;
+    Ok(())
 }
 
 /// Between two attempts at a database that is down.

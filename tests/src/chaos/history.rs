@@ -2,6 +2,7 @@
 //!
 //! All times are those of the machine's wall clock, in milliseconds.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -41,8 +42,12 @@ pub struct History {
     pub disturbances: Vec<Disturbance>,
     /// When the machine was too busy for anybody.
     pub stalls: Vec<Span>,
+    /// How many messages met each trouble of a link.
+    pub met: BTreeMap<String, usize>,
     /// The ledger in the order of its ids.
     pub rows: Vec<Row>,
+    /// Rows that were there once.
+    pub vanished: Vec<Row>,
 }
 
 /// From one moment to another.

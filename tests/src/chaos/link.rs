@@ -1,8 +1,10 @@
 //! The way of one replica to its server, with separate troubles for its keeper's connections and those of its works.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use fastrand::Rng;
 
 use super::schedule::{Trouble, Way, Whose};
 use crate::harness::proxy::Message;
@@ -35,6 +37,17 @@ impl Link {
         self.proxy.url()
     }
 
+    /// Connections that are dialled from now on lead there.
+    pub(super) fn switch_to(&self, database: &TestDatabase) {
+        self.proxy.switch_to(database);
+    }
+
+    /// How many messages met each trouble so far.
+    pub(super) fn met(&self) -> BTreeMap<String, usize> {
+        let met = lock(&self.known).met.clone();
+        met.into_iter().map(|(trouble, messages)| (trouble.to_owned(), messages)).collect()
+    }
+
     /// From now on this happens, or nothing.
     pub(super) fn set(&self, whose: Whose, trouble: Option<Trouble>) {
         let mut troubles = lock(&self.troubles);
@@ -56,6 +69,10 @@ struct Known {
     of_works: HashSet<usize>,
     /// Where something was lost: what follows it does not arrive either.
     lost: HashSet<(usize, Way)>,
+    /// Statements that failed already, by connection.
+    failed: HashSet<(usize, Statement)>,
+    /// How many messages met each trouble.
+    met: BTreeMap<&'static str, usize>,
 }
 
 impl Known {
@@ -67,18 +84,40 @@ impl Known {
         let way = if message.to == To::Server { Way::ToServer } else { Way::FromServer };
         let trouble = if self.of_works.contains(&connection) { troubles.works } else { troubles.keeper };
         let concerned = |of| of == Way::Both || of == way;
-        match trouble {
-            _ if self.lost.contains(&(connection, way)) => lose(message),
+        let fate = match trouble {
+            _ if self.lost.contains(&(connection, way)) => return lose(message),
             Some(Trouble::Swallowed { way: of }) if concerned(of) => {
                 self.lost.insert((connection, way));
                 lose(message)
             }
             Some(Trouble::Late { by, way: of }) if concerned(of) => Fate::Delay(by),
             Some(Trouble::Held { way: of }) if concerned(of) => Fate::Hold,
+            Some(Trouble::Shuffled { by }) => Fate::Delay(shuffled(connection, by)),
             Some(Trouble::Cut) => Fate::Cut,
-            _ => Fate::Pass,
-        }
+            Some(Trouble::Failing { code, every }) if self.fails(message, every) => Fate::Fail(code),
+            _ => return Fate::Pass,
+        };
+        *self.met.entry(trouble.map_or("", Trouble::name)).or_default() += 1;
+        fate
     }
+
+    /// By chance, as it were, and the first of each kind on a keeper's connection always: who dials again has no better
+    /// luck than who tries again.
+    fn fails(&mut self, message: &Message, every: usize) -> bool {
+        let Message { connection, statement, number, .. } = *message;
+        if message.to == To::Client || statement == Statement::None {
+            return false;
+        }
+        let of_keeper = matches!(statement, Statement::Renew | Statement::Claim | Statement::Release);
+        let first = of_keeper && self.failed.insert((connection, statement));
+        first || Rng::with_seed((connection << 32 | number) as u64).usize(..every) == 0
+    }
+}
+
+/// Of five connections that follow each other none has the delay of another, nor their order.
+fn shuffled(connection: usize, by: Duration) -> Duration {
+    let place = connection * 2 % 5;
+    by / 4 * u32::try_from(place).expect("less than five")
 }
 
 fn lose(message: &Message) -> Fate {

@@ -9,10 +9,13 @@ pub mod schedule;
 
 mod faults;
 mod link;
+mod observer;
+mod operator;
 mod post;
 mod pulse;
 mod report;
 mod run;
+mod untested;
 
 pub use report::{Report, reports_as_json};
 pub use run::{Options, any_seed, run_all};

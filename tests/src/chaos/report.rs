@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::checker::{Verdict, Violation, check};
 use super::history::{History, Span};
 use super::schedule::{Schedule, Timed};
+use super::untested::untested;
 
 /// A run in figures.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +24,10 @@ pub struct Report {
     pub processes: usize,
     /// How many faults of each kind.
     pub faults: BTreeMap<String, usize>,
+    /// How many messages met each trouble of a link.
+    pub met: BTreeMap<String, usize>,
+    /// What should have been tested, and was not.
+    pub untested: Vec<String>,
     /// For how long the machine stalled, in milliseconds.
     pub stalled: i64,
     /// What the checker found.
@@ -43,6 +48,7 @@ impl Report {
         for timed in &schedule.faults {
             *faults.entry(timed.label()).or_default() += 1;
         }
+        let untested = untested(schedule, history, &verdict);
         let mut violations: Vec<_> = verdict.violations.iter().collect();
         violations.dedup_by_key(|violation| violation.around.from / 1_000);
         let context = violations.into_iter().take(3).map(|violation| context(history, schedule, violation));
@@ -52,16 +58,18 @@ impl Report {
             seconds: history.watched.length() / 1_000,
             processes: history.processes.len(),
             faults,
+            met: history.met.clone(),
             stalled: history.stalls.iter().map(|stall| stall.length()).sum(),
-            logs: (!verdict.violations.is_empty()).then(|| logs.to_owned()),
+            logs: (!verdict.violations.is_empty() || !untested.is_empty()).then(|| logs.to_owned()),
+            untested,
             context: context.collect(),
             verdict,
         }
     }
 
-    /// Whether nothing was found.
+    /// Whether something was tested, and nothing found.
     pub fn is_good(&self) -> bool {
-        self.verdict.violations.is_empty()
+        self.verdict.violations.is_empty() && self.untested.is_empty()
     }
 }
 
@@ -76,10 +84,14 @@ pub fn reports_as_json(reports: &[Report]) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { database, seed, seconds, processes, faults, stalled, verdict, logs, context } = self;
+        let Self { database, seed, seconds, processes, faults, met, untested, .. } = self;
+        let Self { stalled, verdict, logs, context, .. } = self;
         let all: usize = faults.values().sum();
         writeln!(f, "{database}: seed {seed}, {seconds} s, {processes} processes")?;
         writeln!(f, "    {all} faults: {}", listed(faults))?;
+        if !met.is_empty() {
+            writeln!(f, "    messages: {}", listed(met))?;
+        }
         let all: usize = verdict.tenures.values().sum();
         writeln!(f, "    {all} tenures: {}", listed(&verdict.tenures))?;
         let excused: BTreeMap<_, _> = verdict
@@ -89,7 +101,7 @@ impl fmt::Display for Report {
             .collect();
         let excused = if excused.is_empty() { "none".to_owned() } else { listed(&excused) };
         writeln!(f, "    excused: {excused}")?;
-        writeln!(f, "    {} rows", verdict.rows)?;
+        writeln!(f, "    {} rows, and {} that failovers lost", verdict.rows, verdict.vanished)?;
         writeln!(f, "    the machine stalled for {stalled} ms")?;
         writeln!(
             f,
@@ -97,6 +109,9 @@ impl fmt::Display for Report {
             verdict.longest_gap,
             verdict.judged / 1_000
         )?;
+        if !untested.is_empty() {
+            writeln!(f, "    nothing was tested: not {}", untested.join(", not "))?;
+        }
         write!(f, "    violations: {}", verdict.violations.len())?;
         if let Some(logs) = logs {
             write!(f, ", logs and history in {}", logs.display())?;

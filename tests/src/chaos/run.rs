@@ -8,17 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::faults::Site;
-use super::history::{Disturbance, History, Row, Span, TIMINGS, WORKS};
+use super::history::{Disturbance, History, Span, TIMINGS, WORKS};
 use super::link::Link;
+use super::observer::{Seen, observe};
 use super::post::Post;
 use super::pulse::Pulse;
 use super::report::Report;
 use super::schedule::{Lane, REPLICAS, Schedule, Timed};
-use crate::harness::{Kind, Launch, PATIENCE, Server, TestDatabase, eventually, now_ms};
+use crate::harness::{Kind, Launch, PATIENCE, Server, TestDatabase, now_ms};
 
 /// Without a fault in the end, so that every name must find a leader.
 const CALM: Duration = Duration::from_secs(10);
@@ -93,9 +94,10 @@ async fn happen(
             links.push(Link::to(&database).await);
         }
     }
-    let site = Arc::new(Site { database, server: server.map(Arc::new), links });
+    let url = database.url.clone();
+    let site = Arc::new(Site::new(database, server, links));
     let posts = (0..REPLICAS).map(|replica| {
-        let url = site.links.get(replica).map_or(site.database.url.as_str(), Link::url);
+        let url = site.links.get(replica).map_or(url.as_str(), Link::url);
         Post::new(replica, &launch(options, url), logs.to_owned())
     });
 
@@ -120,13 +122,14 @@ async fn happen(
     let watched = Span { from, until: now_ms() };
     let processes = join_all(posts.into_iter().map(Post::dismiss)).await.concat();
     enough.cancel();
-    let mut rows = observer.await.expect("nothing panics there");
-    let all = eventually("the ledger", PATIENCE, async || site.database.try_ledger(0).await.ok()).await;
-    for (id, row) in all {
-        rows.entry(id).or_insert(Row { id, row, unseen: None });
-    }
+    let seen = tokio::time::timeout(PATIENCE, observer).await.expect("the database answers in the end");
+    let Seen { rows, vanished, .. } = seen.expect("nothing panics there");
     let rows = rows.into_values().collect();
-    History { kind, watched, processes, disturbances, stalls: pulse.stalls(), rows }
+    let mut met = BTreeMap::new();
+    for (trouble, messages) in site.links.iter().flat_map(Link::met) {
+        *met.entry(trouble).or_default() += messages;
+    }
+    History { kind, watched, processes, disturbances, stalls: pulse.stalls(), met, rows, vanished }
 }
 
 fn launch(options: &Options, url: &str) -> Launch {
@@ -150,33 +153,8 @@ async fn disturb(site: Arc<Site>, faults: Vec<Timed>, begun: Instant) -> Vec<Dis
     let mut disturbances = Vec::new();
     for timed in faults {
         sleep_until(begun + timed.at).await;
-        let from = now_ms();
-        site.apply(&timed).await;
-        let span = Span { from, until: now_ms() };
+        let span = site.apply(&timed).await;
         disturbances.push(Disturbance { timed, span });
     }
     disturbances
-}
-
-/// Looks at the ledger again and again, so that it is known when a row was not there yet.
-async fn observe(site: Arc<Site>, enough: CancellationToken) -> BTreeMap<i64, Row> {
-    const PAUSE: Duration = Duration::from_millis(40);
-    /// A transaction that is still open has taken its id already, so the last ids are looked at again.
-    const AGAIN: i64 = 500;
-
-    let mut rows: BTreeMap<i64, Row> = BTreeMap::new();
-    let mut last = None;
-    while !enough.is_cancelled() {
-        let first = rows.last_key_value().map_or(0, |(highest, _)| (highest - AGAIN).max(0));
-        let looked = now_ms();
-        if let Ok(found) = site.database.try_ledger(first).await {
-            for (id, row) in found {
-                let unseen = last.filter(|(first, _)| id >= *first).map(|(_, looked)| looked);
-                rows.entry(id).or_insert(Row { id, row, unseen });
-            }
-            last = Some((first, looked));
-        }
-        sleep(PAUSE).await;
-    }
-    rows
 }

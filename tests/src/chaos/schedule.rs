@@ -86,8 +86,23 @@ pub enum Fault {
     },
     /// An operator empties both tables.
     EmptyTables,
+    /// An operator drops both tables.
+    DropTables {
+        /// And makes them anew at once. Otherwise that is left to the replicas.
+        recreate: bool,
+    },
+    /// An operator takes a dump of both tables, and restores it in the end.
+    RestoreTables,
     /// Somebody else holds the write lock of the file.
     Lock,
+    /// Somebody else holds the lock of every row of a table.
+    LockRows {
+        /// Which.
+        table: &'static str,
+    },
+    /// The standby of PostgreSQL falls behind, its primary is cut off in the end, and the standby is promoted: what it
+    /// missed was acknowledged, and is lost.
+    FailOver,
 }
 
 /// Connections of a replica.
@@ -121,8 +136,20 @@ pub enum Trouble {
         /// Sent by whom.
         way: Way,
     },
+    /// What is sent arrives later, on each connection by another time: what was sent last may arrive first.
+    Shuffled {
+        /// By no more than this.
+        by: Duration,
+    },
     /// The connections that are used end, and so do new ones.
     Cut,
+    /// The server fails one of so many statements in passing.
+    Failing {
+        /// With which error.
+        code: &'static str,
+        /// Of how many.
+        every: usize,
+    },
 }
 
 /// One direction, or both.
@@ -176,6 +203,14 @@ impl Schedule {
 }
 
 impl Timed {
+    /// What it is counted as, whichever connections it is about.
+    pub fn class(&self) -> String {
+        match self.fault {
+            Fault::Link { trouble, .. } => format!("link {}", trouble.name()),
+            _ => self.label(),
+        }
+    }
+
     /// What it is counted as.
     pub fn label(&self) -> String {
         let label = match &self.fault {
@@ -193,30 +228,47 @@ impl Timed {
             Fault::DeleteSessions { .. } => "sessions deleted",
             Fault::DeleteName { .. } => "name deleted",
             Fault::EmptyTables => "tables emptied",
+            Fault::DropTables { recreate: false } => "tables dropped",
+            Fault::DropTables { recreate: true } => "tables dropped and recreated",
+            Fault::RestoreTables => "old dump restored",
             Fault::Lock => "file locked",
+            Fault::LockRows { .. } => "rows locked",
+            Fault::FailOver => "failover",
         };
         label.to_owned()
     }
 }
 
 fn link_label(whose: Whose, trouble: Trouble) -> String {
-    let (what, way) = match trouble {
-        Trouble::Late { way, .. } => ("late", way),
-        Trouble::Held { way } => ("held", way),
-        Trouble::Swallowed { way } => ("swallowed", way),
-        Trouble::Cut => ("cut", Way::Both),
-    };
-    let way = match way {
-        Way::ToServer => " requests",
-        Way::FromServer => " answers",
-        Way::Both => "",
+    let way = match trouble {
+        Trouble::Late { way: Way::ToServer, .. }
+        | Trouble::Held { way: Way::ToServer }
+        | Trouble::Swallowed { way: Way::ToServer } => " requests",
+        Trouble::Late { way: Way::FromServer, .. }
+        | Trouble::Held { way: Way::FromServer }
+        | Trouble::Swallowed { way: Way::FromServer } => " answers",
+        _ => "",
     };
     let whose = match whose {
         Whose::All => "",
         Whose::Keeper => " of the keeper",
         Whose::Works => " of works",
     };
-    format!("link {what}{way}{whose}")
+    format!("link {}{way}{whose}", trouble.name())
+}
+
+impl Trouble {
+    /// What messages that it met are counted as.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Late { .. } => "late",
+            Self::Held { .. } => "held",
+            Self::Swallowed { .. } => "swallowed",
+            Self::Shuffled { .. } => "shuffled",
+            Self::Cut => "cut",
+            Self::Failing { code, .. } => code,
+        }
+    }
 }
 
 impl Fault {
@@ -227,10 +279,14 @@ impl Fault {
                 Lane::Process(replica)
             }
             Self::Link { replica, whose, .. } => Lane::Link(replica, whose),
-            Self::Restart { .. } | Self::FreezeServer | Self::ReadOnly => Lane::Server,
+            Self::Restart { .. } | Self::FreezeServer | Self::ReadOnly | Self::FailOver => Lane::Server,
             Self::KillBackends { .. } => Lane::Backends,
-            Self::DeleteSessions { .. } | Self::DeleteName { .. } | Self::EmptyTables => Lane::Operator,
-            Self::Lock => Lane::Lock,
+            Self::DeleteSessions { .. }
+            | Self::DeleteName { .. }
+            | Self::EmptyTables
+            | Self::DropTables { .. }
+            | Self::RestoreTables => Lane::Operator,
+            Self::Lock | Self::LockRows { .. } => Lane::Lock,
         }
     }
 }

@@ -27,6 +27,7 @@ pub mod sql;
 
 mod install;
 mod slots;
+mod standby;
 mod supervisor;
 
 pub use database::{Kind, TestDatabase};
@@ -48,6 +49,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub fn now_ms() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock past 1970");
     i64::try_from(since_epoch.as_millis()).expect("a clock before the year 292278994")
+}
+
+/// For how long those tests are to go on that say so, if somebody has the time: `LEADER_TEST_SOAK`, in seconds.
+///
+/// # Panics
+///
+/// When the variable holds no number.
+pub fn soak() -> Option<Duration> {
+    let seconds = std::env::var("LEADER_TEST_SOAK").ok()?;
+    Some(Duration::from_secs(seconds.parse().expect("`LEADER_TEST_SOAK` is a whole number")))
 }
 
 /// Asks again and again until the answer is there, for what no event announces.

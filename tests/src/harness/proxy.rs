@@ -1,5 +1,7 @@
 //! A way to a server that loses, delays and holds back what the test says.
 
+mod failing;
+
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -39,6 +41,9 @@ pub enum Fate {
     Swallow,
     /// Its connection breaks, and both sides hear of that.
     Cut,
+    /// In its place the server is sent a statement that fails with this code, and answers that itself: to the client the
+    /// statement has failed, to the transaction too. What is no plain query passes.
+    Fail(&'static str),
 }
 
 /// The direction of a message.
@@ -51,7 +56,7 @@ pub enum To {
 }
 
 /// What a request asks for, as far as tests need to tell it from others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Statement {
     /// The opening of a session.
     Open,
@@ -115,6 +120,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().as_ref().map(SocketAddr::port).expect("bound");
         let way = Arc::new(Between {
+            kind: database.kind,
             target: Mutex::new(target),
             rule: watch::Sender::new(Arc::new(|_: &Message| Fate::Pass)),
             judged: watch::Sender::new(Vec::new()),
@@ -229,6 +235,7 @@ type Rule = Arc<dyn Fn(&Message) -> Fate + Send + Sync>;
 
 /// What the connections of a proxy share.
 struct Between {
+    kind: Kind,
     target: Mutex<String>,
     rule: watch::Sender<Rule>,
     judged: watch::Sender<Vec<Judged>>,
@@ -239,19 +246,20 @@ impl Between {
         self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the message is to arrive, which it is when this returns; or the end of its connection.
-    async fn judge(&self, message: Message, rule: &mut watch::Receiver<Rule>) -> Result<bool, Broken> {
+    /// What is to arrive when this returns; or the end of its connection.
+    async fn judge(&self, message: Message, rule: &mut watch::Receiver<Rule>) -> Result<Arrival, Broken> {
         loop {
             let fate = rule.borrow_and_update()(&message);
             let judged = Judged { message, fate, at: Instant::now() };
             self.judged.send_modify(|all| all.push(judged));
             match fate {
-                Fate::Pass => return Ok(true),
-                Fate::Swallow => return Ok(false),
+                Fate::Pass => return Ok(Arrival::Whole),
+                Fate::Fail(code) => return Ok(Arrival::Failing(code)),
+                Fate::Swallow => return Ok(Arrival::Nothing),
                 Fate::Cut => return Err(Broken),
                 Fate::Delay(delay) => {
                     tokio::time::sleep(delay).await;
-                    return Ok(true);
+                    return Ok(Arrival::Whole);
                 }
                 Fate::Hold => rule.changed().await.map_err(|_| Broken)?,
             }
@@ -263,6 +271,15 @@ impl fmt::Debug for Between {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Between").field("target", &self.target()).finish_non_exhaustive()
     }
+}
+
+/// What arrives of a message.
+#[derive(Clone, Copy)]
+enum Arrival {
+    Whole,
+    /// A statement in its place.
+    Failing(&'static str),
+    Nothing,
 }
 
 /// A connection that both sides see break.
@@ -327,10 +344,14 @@ async fn pump(
         };
         before = Some((message, arrives));
         match (read, arrives) {
-            (0, true) => return Ok(()),
-            (0, false) => std::future::pending().await,
-            (read, true) => to.write_all(&buffer[..read]).await?,
-            (_, false) => {}
+            (0, Arrival::Nothing) => std::future::pending().await,
+            (0, _) => return Ok(()),
+            (read, Arrival::Whole) => to.write_all(&buffer[..read]).await?,
+            (read, Arrival::Failing(code)) => {
+                let request = &buffer[..read];
+                to.write_all(failing::request(way.kind, request, code).as_deref().unwrap_or(request)).await?;
+            }
+            (_, Arrival::Nothing) => {}
         }
     }
 }

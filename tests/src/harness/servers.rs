@@ -78,22 +78,12 @@ impl Server {
         Self::installed(kind, Clock::Set).await
     }
 
-    /// A standby of this PostgreSQL server, which replicates.
-    ///
-    /// # Panics
-    ///
-    /// As [`Server::own`].
-    pub async fn standby(&self) -> Self {
-        let primary = self.port();
-        Self::started(self.kind, move || install::standby(primary)).await
-    }
-
     async fn installed(kind: Kind, clock: Clock) -> Self {
         let install = if kind == Kind::Postgres { install::postgres } else { install::mariadb };
         Self::started(kind, move || install(clock)).await
     }
 
-    async fn started(
+    pub(super) async fn started(
         kind: Kind,
         install: impl FnOnce() -> anyhow::Result<Installed> + Send + 'static,
     ) -> Self {
@@ -357,7 +347,7 @@ impl Server {
         }
     }
 
-    fn port(&self) -> u16 {
+    pub(super) fn port(&self) -> u16 {
         match &self.origin {
             Origin::Given { .. } => panic!("a server that was given is not ours: take `Server::own`"),
             Origin::Ours { port, .. } => *port,

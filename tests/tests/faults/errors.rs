@@ -1,16 +1,21 @@
 //! Statements that fail in passing, every second of them, or wait for a lock: that is no loss, and no fence is fooled.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
+
 use leader::{EventKind, TransactionError};
 use leader_tests::harness::local::{Events, Puppet, SLEEPY};
-use leader_tests::harness::{Kind, PATIENCE, Sql, TestDatabase, eventually};
+use leader_tests::harness::proxy::Judged;
+use leader_tests::harness::{Fate, Kind, PATIENCE, Sql, Statement, TestDatabase, To, eventually};
 use sqlx::Connection;
 use tokio::time::Instant;
 
-use crate::{NAME, TIMINGS, elector, lead, lead_with, scenarios};
+use crate::{NAME, TIMINGS, behind_a_proxy, elector, lead, lead_with, scenarios};
 
 scenarios!(postgres: serialization_failures, deadlocks, locks_that_are_not_available);
 scenarios!(mysql: deadlocks_1213, lock_waits_1205, changes_1020);
 scenarios!(servers:
+    half_of_all_queries,
     a_fence_after_a_lock_wait_sees_the_present,
     a_fence_with_an_old_snapshot_after_a_lock_wait,
 );
@@ -79,6 +84,59 @@ async fn elections_go_on<DB: Sql>(code: &str) {
     };
     let statements = DB::number(&mut connection, statements).await.unwrap();
     assert!(statements > 20, "every second one of only {statements} statements failed");
+}
+
+/// Of everybody: renewals, scans, claims, releases, fences and commits, with any of the errors.
+async fn half_of_all_queries<DB: Sql>() {
+    let (_database, proxy) = behind_a_proxy::<DB>().await;
+    let codes = match DB::KIND {
+        Kind::Postgres => ["40001", "40P01", "55P03"],
+        _ => ["1213", "1205", "1020"],
+    };
+    let (events, mut puppet) = (Events::default(), Puppet::default());
+    let mut electors = Vec::new();
+    for instance in ["first", "second"] {
+        let elector = elector(proxy.url(), instance, &events).work(NAME, puppet.work());
+        electors.push(elector.start().await.unwrap());
+    }
+    let tried = Mutex::new(HashSet::new());
+    proxy.rule(move |message| {
+        if message.to == To::Client || message.statement == Statement::None {
+            return Fate::Pass;
+        }
+        let of_keeper = matches!(message.statement, Statement::Renew | Statement::Claim | Statement::Release);
+        // Dialling anew does not help.
+        let first = of_keeper && tried.lock().unwrap().insert((message.connection, message.statement));
+        if first || fastrand::bool() { Fate::Fail(codes[fastrand::usize(..codes.len())]) } else { Fate::Pass }
+    });
+    let pool = DB::pool_to(proxy.url(), 2);
+    let mut last = 0;
+    for _ in 0..2 {
+        let tenure = puppet.tenure().await;
+        assert!(tenure.term().get() > last);
+        last = tenure.term().get();
+        let until = Instant::now() + TIMINGS.lease;
+        let (mut committed, mut failed) = (0, 0);
+        while Instant::now() < until {
+            tokio::time::sleep(TIMINGS.renew / 50).await;
+            let transaction = async { tenure.begin(&pool).await?.commit().await };
+            match transaction.await {
+                Ok(()) => committed += 1,
+                Err(TransactionError::Ended(ending)) => panic!("{ending:?}: {events:?}"),
+                Err(_) => failed += 1,
+            }
+        }
+        assert!(committed > 0 && failed > 0, "{committed} committed, {failed} failed");
+        let of = electors.iter().find(|elector| elector.status().instance.as_ref() == tenure.instance());
+        of.unwrap().step_down(NAME).await.unwrap();
+    }
+    assert_eq!(events.count(EventKind::Lost), 0, "{events:?}");
+    for statement in [Statement::Renew, Statement::Claim, Statement::Release, Statement::Commit] {
+        let fails = |judged: &Judged| {
+            judged.message.is(To::Server, statement) && matches!(judged.fate, Fate::Fail(_))
+        };
+        assert!(proxy.judged().iter().any(fails), "no {statement:?} failed");
+    }
 }
 
 /// Each statement counts, also one that fails: sequences know of no transaction.

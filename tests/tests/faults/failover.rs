@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leader::{EventKind, TransactionError};
 use leader_tests::harness::local::{Events, Puppet};
-use leader_tests::harness::{PATIENCE, Proxy, Server, Sql, TestDatabase, eventually};
+use leader_tests::harness::{Proxy, Server, Sql, TestDatabase, eventually};
 
 use crate::{NAME, PATIENT, elector, scenarios, term};
 
@@ -29,7 +29,7 @@ async fn a_standby_that_misses_the_last_claim<DB: Sql>() {
     let mut stage = Stage::set::<DB>().await;
     let known = stage.puppet.tenure().await;
     replicated(&stage.replica, known.term().get()).await;
-    stage.end_replication().await;
+    stage.standby.fall_behind().await;
     let of = stage.electors.iter().find(|elector| elector.status().instance.as_ref() == known.instance());
     of.unwrap().step_down(NAME).await.unwrap();
     let missed = stage.puppet.tenure().await;
@@ -76,20 +76,9 @@ impl Stage {
         Self { events, puppet, electors, proxy, replica, standby, primary, _database: database }
     }
 
-    async fn end_replication(&self) {
-        self.standby.administer("ALTER SYSTEM SET primary_conninfo = ''").await.unwrap();
-        self.standby.administer("SELECT pg_reload_conf()").await.unwrap();
-        let receives = "SELECT count(*) FROM pg_stat_wal_receiver";
-        let ended = async || (self.replica.number(receives).await == 0).then_some(());
-        eventually("the end of the replication", PATIENCE, ended).await;
-    }
-
     async fn fail_over(&self) {
         self.primary.kill();
-        self.standby.administer("SELECT pg_promote()").await.unwrap();
-        let promoted = "SELECT count(*) WHERE NOT pg_is_in_recovery()";
-        let promoted = async || (self.replica.number(promoted).await == 1).then_some(());
-        eventually("the promotion", PATIENCE, promoted).await;
+        self.standby.promote().await;
         self.proxy.switch_to(&self.replica);
     }
 }

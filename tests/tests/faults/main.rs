@@ -11,11 +11,14 @@ mod commits;
 mod connections;
 mod errors;
 mod failover;
+mod handover;
+mod locks;
 mod logs;
 mod operator;
 mod overrun;
 mod pgbouncer;
 mod releases;
+mod rows;
 mod servers;
 
 use std::time::Duration;
@@ -100,8 +103,13 @@ fn replica(url: &str, instance: &str, kind: &str) -> Launch {
     const TIMINGS: &str =
         "lease=3s,renew=400ms,deadline=2s,attempt=1600ms,grace=700ms,margin=200ms,campaign=1s";
 
+    replica_by_default(url, instance, kind).flag("--timings", TIMINGS)
+}
+
+/// The same with the default timings.
+fn replica_by_default(url: &str, instance: &str, kind: &str) -> Launch {
     let replica = Launch::bare(env!("CARGO_BIN_EXE_replica")).flag("--database-url", url);
-    replica.flag("--timings", TIMINGS).instance(instance).work(NAME, kind)
+    replica.instance(instance).work(NAME, kind)
 }
 
 /// The term of a name by the tables.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leader_tests::harness::{Kind, Replica, TestDatabase, now_ms, timings};
+use leader_tests::harness::{Kind, Replica, TestDatabase, now_ms, soak, timings};
 
 use crate::{assert_in_order, replica, started, written};
 
@@ -12,8 +12,7 @@ const WRITERS: usize = 4;
 /// Four that write as fast as they can, and four that want their names. `LEADER_TEST_SOAK` says for how many seconds.
 #[tokio::test]
 async fn eight_processes_with_four_writers_lose_nothing() {
-    let seconds = std::env::var("LEADER_TEST_SOAK").ok().and_then(|seconds| seconds.parse().ok());
-    let how_long = Duration::from_secs(seconds.unwrap_or(20));
+    let how_long = soak().unwrap_or(Duration::from_secs(20));
     let database = TestDatabase::create_alone(Kind::Sqlite).await;
     let names: Vec<_> = (0..WRITERS).map(|writer| format!("work {writer}")).collect();
     let writer = |name: &String| replica(&database).work(name, "ledger").every(Duration::ZERO).start();

@@ -1,9 +1,9 @@
 //! How processes ended.
 
-use super::{Breach, Excuse, Verdict, Violation, around, ms};
+use super::{Breach, Excuse, Verdict, Violation, around, disturbed, ms};
 use crate::chaos::history::{History, Process, Span};
 use crate::chaos::schedule::Fault;
-use crate::harness::{Kind, timings};
+use crate::harness::timings;
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
     let mut found = |process: &Process, why: &str| {
@@ -53,9 +53,15 @@ fn may_die_of_sigterm(process: &Process) -> bool {
     process.asked.is_some() && process.events.is_empty()
 }
 
+/// A start is several statements within half a deadline, and does not dial again.
 fn may_fail_to_start(history: &History, process: &Process) -> bool {
     let cut_off = history.disturbances.iter().any(|disturbance| {
-        matches!(disturbance.timed.fault, Fault::KillBackends { .. }) && disturbance.span.meets(process.alive)
+        let meant = match disturbance.timed.fault {
+            Fault::KillBackends { .. } => true,
+            Fault::Link { replica, .. } => replica == process.replica,
+            _ => false,
+        };
+        meant && disturbance.span.meets(process.alive)
     });
     cut_off || disturbed(history, process, process.alive)
 }
@@ -68,17 +74,4 @@ fn has_started(process: &Process) -> bool {
 fn may_overrun(history: &History, process: &Process) -> bool {
     let last = Span { from: process.alive.until - 2 * ms(timings::LEASE), until: process.alive.until };
     process.stubborn || disturbed(history, process, last)
-}
-
-fn disturbed(history: &History, process: &Process, span: Span) -> bool {
-    let silenced = history
-        .disturbances
-        .iter()
-        .any(|disturbance| disturbance.timed.fault.silences(process.replica) && disturbance.span.meets(span));
-    let stalled = history.stalls.iter().any(|stall| stall.meets(span));
-    let mut frozen = history.processes.iter().filter(|frozen| {
-        // On SQLite a frozen writer blocks every writer of the file.
-        frozen.replica == process.replica || history.kind == Kind::Sqlite
-    });
-    silenced || stalled || frozen.any(|process| process.frozen.iter().any(|frozen| frozen.meets(span)))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Breach, Tenure, Verdict, Violation, ms};
 use crate::chaos::history::{History, Process, Span, WORKS};
-use crate::chaos::schedule::{Fault, REPLICAS};
+use crate::chaos::schedule::{Fault, REPLICAS, Trouble};
 use crate::harness::{Kind, timings};
 
 /// The lease of the last leader, what a standby waits on top of that, and, if it is the one that led before, the time
@@ -61,6 +61,8 @@ fn well(history: &History, replica: usize) -> Vec<Span> {
     }
     ill.extend(&history.stalls);
     let disturbing = history.disturbances.iter().filter(|disturbance| match disturbance.timed.fault {
+        // What fails in passing is sent again.
+        Fault::Link { trouble: Trouble::Failing { .. }, .. } => false,
         Fault::Link { replica: of, .. } => of == replica,
         // The keeper asks for transactions that write.
         Fault::ReadOnly => history.kind != Kind::Postgres,

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Breach, End, Tenure, Violation, around};
 use crate::chaos::history::{History, Row};
+use crate::chaos::schedule::Fault;
 
 pub(super) fn check(history: &History, tenures: &[Tenure], violations: &mut Vec<Violation>) {
     let by_term: HashMap<(&str, i64), &Tenure> =
@@ -26,6 +27,11 @@ pub(super) fn check(history: &History, tenures: &[Tenure], violations: &mut Vec<
             about: format!("{about}: {row:?}"),
         });
     };
+    for row in &history.vanished {
+        if !may_vanish(history, row) {
+            found(Breach::LostRow, row, "it was there, and is not");
+        }
+    }
     let mut newest: BTreeMap<&str, &Row> = BTreeMap::new();
     for row in &history.rows {
         let (name, term) = (row.row.name.as_str(), row.row.term);
@@ -62,4 +68,11 @@ fn explains(history: &History, tenure: &Tenure, row: &Row) -> bool {
     let process = &history.processes[tenure.process];
     let until = if tenure.end == End::SteppedDown { tenure.span.until } else { process.alive.until };
     process.instance == row.row.instance && (tenure.span.from..=until).contains(&row.row.at_ms)
+}
+
+/// A standby that has missed it was promoted since.
+fn may_vanish(history: &History, row: &Row) -> bool {
+    history.disturbances.iter().any(|disturbance| {
+        matches!(disturbance.timed.fault, Fault::FailOver) && disturbance.span.until >= row.row.at_ms
+    })
 }

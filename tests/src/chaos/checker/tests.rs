@@ -23,7 +23,9 @@ impl Story {
             processes,
             disturbances: Vec::new(),
             stalls: Vec::new(),
+            met: BTreeMap::new(),
             rows: Vec::new(),
+            vanished: Vec::new(),
         });
         for (name, _) in WORKS.iter().filter(|(name, _)| *name != "ledger") {
             story = story.event(2, 200, "elected", name, 1).event(2, END, "stepped_down", name, 1);
@@ -177,6 +179,11 @@ fn plain(process: usize, at_ms: i64, event: &str) -> Event {
     }
 }
 
+fn failing(replica: usize) -> Fault {
+    let trouble = Trouble::Failing { code: "40001", every: 2 };
+    Fault::Link { replica, whose: Whose::All, trouble }
+}
+
 fn cut(replica: usize) -> Fault {
     Fault::Link { replica, whose: Whose::All, trouble: Trouble::Held { way: Way::Both } }
 }
@@ -222,15 +229,21 @@ fn who_wakes_up_may_find_a_successor() {
     shortly.lost(0, 5, 200, 20_800, 20_900).tenure(1, 6, 20_850, END).breaks(Breach::Overlap);
     // Another one was frozen.
     let other = Story::new().frozen(2, 20_000, 25_000);
-    other.lost(0, 5, 200, 25_010, 25_200).tenure(1, 6, 23_000, END).breaks(Breach::Overlap);
+    let other = other.lost(0, 5, 200, 25_010, 25_200).tenure(1, 6, 23_000, END);
+    other.breaks_all(&[Breach::Overlap, Breach::Loss]);
 }
 
 #[test]
 fn who_was_robbed_has_its_grace() {
     let robbed = |fault| Story::new().disturbed(fault, 20_000, 20_010);
-    for fault in
-        [Fault::DeleteSessions { replica: 0 }, Fault::DeleteName { name: "ledger" }, Fault::EmptyTables]
-    {
+    for fault in [
+        Fault::DeleteSessions { replica: 0 },
+        Fault::DeleteName { name: "ledger" },
+        Fault::EmptyTables,
+        Fault::DropTables { recreate: true },
+        Fault::RestoreTables,
+        Fault::FailOver,
+    ] {
         robbed(fault.clone())
             .lost(0, 5, 200, 20_300, 21_000)
             .tenure(1, 6, 20_050, END)
@@ -240,20 +253,53 @@ fn who_was_robbed_has_its_grace() {
         late.tenure(1, 6, 20_150, END).passes_by(Excuse::Robbed);
         robbed(fault).lost(0, 5, 200, 22_000, 23_100).tenure(1, 6, 20_050, END).breaks(Breach::Overlap);
     }
-    for fault in [Fault::DeleteSessions { replica: 1 }, Fault::DeleteName { name: "returns" }, cut(0)] {
+    for fault in [cut(0), Fault::LockRows { table: "leader_names" }] {
         robbed(fault).lost(0, 5, 200, 20_300, 21_000).tenure(1, 6, 20_050, END).breaks(Breach::Overlap);
+    }
+    for fault in [Fault::DeleteSessions { replica: 1 }, Fault::DeleteName { name: "returns" }, failing(0)] {
+        let story = robbed(fault).lost(0, 5, 200, 20_300, 21_000).tenure(1, 6, 20_050, END);
+        story.breaks_all(&[Breach::Overlap, Breach::Loss]);
     }
 }
 
 #[test]
+fn a_lease_is_lost_for_a_reason() {
+    let lost = || Story::new().lost(0, 5, 200, 20_000, 20_100).tenure(1, 6, 21_000, END);
+    lost().breaks(Breach::Loss);
+    lost().frozen(0, 16_000, 19_000).passes();
+    lost().frozen(0, 13_000, 16_000).breaks(Breach::Loss);
+    lost().disturbed(cut(0), 16_000, 18_000).passes();
+    lost().disturbed(cut(0), 1_000, 16_000).breaks(Breach::Loss);
+    lost().disturbed(cut(1), 16_000, 18_000).breaks(Breach::Loss);
+    lost().disturbed(Fault::DeleteSessions { replica: 0 }, 19_900, 19_901).passes();
+    // What fails in passing is sent again, and a connection is dialled again.
+    lost().disturbed(failing(0), 16_000, 20_000).breaks(Breach::Loss);
+    lost().disturbed(Fault::KillBackends { count: 4 }, 19_000, 19_001).breaks(Breach::Loss);
+}
+
+#[test]
+fn rows_stay() {
+    let vanished = || {
+        let mut story = Story::new().tenure(0, 5, 200, END).row(0, 5, 20_000, None);
+        story.0.vanished = std::mem::take(&mut story.0.rows);
+        story
+    };
+    vanished().breaks(Breach::LostRow);
+    vanished().disturbed(Fault::Restart { power_cut: true }, 20_100, 22_000).breaks(Breach::LostRow);
+    vanished().disturbed(Fault::FailOver, 20_100, 22_000).passes();
+    vanished().disturbed(Fault::FailOver, 18_000, 19_000).breaks(Breach::LostRow);
+}
+
+#[test]
 fn who_has_lost_has_its_grace() {
-    let lost = |until| Story::new().lost(0, 5, 200, 20_000, until).tenure(1, 6, 25_000, END);
+    let story = || Story::new().disturbed(cut(0), 18_000, 19_000);
+    let lost = |until| story().lost(0, 5, 200, 20_000, until).tenure(1, 6, 25_000, END);
     lost(22_200).passes();
     lost(22_400).breaks(Breach::Grace);
     lost(24_000).frozen(0, 21_000, 23_000).passes();
 
     let overrun = |gone| {
-        let story = Story::new().event(0, 200, "elected", "ledger", 5).event(0, 20_000, "lost", "ledger", 5);
+        let story = story().event(0, 200, "elected", "ledger", 5).event(0, 20_000, "lost", "ledger", 5);
         let story = story.event(0, 21_000, "overrun", "ledger", 5).stubborn(0);
         story.exited(0, gone, 70).tenure(1, 6, 22_000, END)
     };
@@ -277,10 +323,9 @@ fn events_fit() {
     let breaches: Vec<_> = twice.verdict().violations.iter().map(|violation| violation.breach).collect();
     assert!(breaches.contains(&Breach::Events), "{breaches:?}");
     good().event(0, END + 1, "stepped_down", "ledger", 5).breaks(Breach::Events);
-    good()
-        .event(0, END - 2, "lost", "ledger", 5)
-        .event(0, END - 1, "lost", "ledger", 5)
-        .breaks(Breach::Events);
+    let cut_off = good().disturbed(cut(0), END - 2_000, END - 1_000);
+    let twice = cut_off.event(0, END - 2, "lost", "ledger", 5).event(0, END - 1, "lost", "ledger", 5);
+    twice.breaks(Breach::Events);
     good().event(0, 300, "lost", "ledger", 4).breaks(Breach::Events);
     good().event(0, 300, "burst", "ledger", 5).breaks(Breach::Events);
     let mut silent = Story::new().lost(0, 5, 200, 30_000, 30_100).tenure(1, 6, 31_000, END);
@@ -332,6 +377,8 @@ fn somebody_leads_while_all_is_well() {
     let verdict = gap().disturbed(Fault::FreezeServer, 20_000, 22_000).verdict();
     assert_eq!((verdict.violations, verdict.longest_gap), (vec![], 6_000));
     gap().stalled(23_500, 24_000).passes();
+    let found = gap().disturbed(failing(0), 20_000, 25_000).verdict().violations;
+    assert_eq!(found.len(), 3, "what fails in passing is sent again: {found:?}");
     let faults = [cut(0), cut(1), cut(2)];
     faults.into_iter().fold(gap(), |story, fault| story.disturbed(fault, 20_000, 25_000)).passes();
     let found =
@@ -359,6 +406,7 @@ fn processes_end_as_they_should() {
     good().exited(0, 30_000, 70).disturbed(cut(1), 25_000, 29_000).breaks(Breach::Exit);
     good().exited(0, 30_000, 70).disturbed(Fault::EmptyTables, 29_000, 29_010).breaks(Breach::Exit);
     broken_start(|story| story.disturbed(cut(0), 0, 1_000)).passes();
+    broken_start(|story| story.disturbed(failing(0), 0, 1_000)).passes();
     broken_start(|story| story.disturbed(Fault::KillBackends { count: 1 }, 10, 20)).passes();
     broken_start(|story| story.frozen(2, 0, 1_000).on(Kind::Sqlite)).passes();
     broken_start(|story| story.stalled(0, 300)).passes();

@@ -3,6 +3,7 @@
 //! They come in stretches, in each of which some parts of the deployment are spared: for the gaps between tenures there is a
 //! bound only while one replica and the database are well.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use crate::chaos::history::WORKS;
 use crate::harness::{Kind, timings};
 
 pub(super) fn draw(kind: Kind, seed: u64, length: Duration) -> Vec<Timed> {
-    let mut drawing = Drawing { kind, dice: Rng::with_seed(seed), faults: Vec::new() };
+    let dice = Rng::with_seed(seed);
+    let mut drawing = Drawing { kind, dice, decks: HashMap::new(), dealt: Vec::new(), faults: Vec::new() };
     let mut from = Duration::ZERO;
     while from < length {
         let until = (from + drawing.between(8.0..18.0)).min(length);
@@ -26,11 +28,18 @@ pub(super) fn draw(kind: Kind, seed: u64, length: Duration) -> Vec<Timed> {
 struct Drawing {
     kind: Kind,
     dice: Rng,
+    /// What is left of each.
+    decks: HashMap<&'static str, Vec<u32>>,
+    /// What the present fault took from them.
+    dealt: Vec<(&'static str, u32)>,
     faults: Vec<Timed>,
 }
 
 impl Drawing {
     fn stretch(&mut self, from: Duration, until: Duration) {
+        if self.kind != Kind::Sqlite && self.chance(0.2) {
+            return self.failures(from, until);
+        }
         // One more than there are: sometimes nobody is spared.
         let spared = self.dice.usize(0..=REPLICAS);
         for replica in (0..REPLICAS).filter(|replica| *replica != spared) {
@@ -53,8 +62,21 @@ impl Drawing {
         if self.kind != Kind::Sqlite && self.chance(0.4) {
             self.fill(from, until, Self::of_backends);
         }
+        if self.kind != Kind::Sqlite && self.chance(0.3) {
+            self.fill(from, until, Self::of_rows);
+        }
         if self.chance(0.5) {
             self.fill(from, until, Self::of_operator);
+        }
+    }
+
+    /// Nothing but queries that fail in passing, everybody's: no lease is lost by that.
+    fn failures(&mut self, from: Duration, until: Duration) {
+        for replica in 0..REPLICAS {
+            self.fill(from, until, |drawing| {
+                let trouble = drawing.failing();
+                (drawing.between(3.0..8.0), Fault::Link { replica, whose: Whose::All, trouble })
+            });
         }
     }
 
@@ -62,8 +84,13 @@ impl Drawing {
     fn fill(&mut self, from: Duration, until: Duration, draw: impl Fn(&mut Self) -> (Duration, Fault)) {
         let mut at = from + self.between(0.2..3.0);
         loop {
+            self.dealt.clear();
             let (length, fault) = draw(self);
             if at + length > until {
+                // Its turn is still to come.
+                for (deck, card) in self.dealt.drain(..) {
+                    self.decks.entry(deck).or_default().push(card);
+                }
                 return;
             }
             self.faults.push(Timed { at, length, fault });
@@ -73,7 +100,7 @@ impl Drawing {
 
     fn of_process(&mut self, replica: usize) -> (Duration, Fault) {
         let stubborn = self.chance(0.4);
-        match self.dice.u32(0..7) {
+        match self.deal("process", 7) {
             0 => (self.between(0.1..2.0), Fault::Kill { replica, stubborn }),
             1 | 2 => (self.between(1.0..3.0), Fault::Term { replica, stubborn }),
             kind => {
@@ -104,13 +131,28 @@ impl Drawing {
             1 => Way::FromServer,
             _ => Way::Both,
         };
-        let (length, trouble) = match self.dice.u32(0..4) {
+        let (length, trouble) = match self.deal("link", 7) {
             0 => (self.between(0.5..5.0), Trouble::Late { by: self.between(0.01..2.5), way }),
             1 => (self.between(0.2..6.0), Trouble::Held { way }),
             2 => (self.between(0.2..6.0), Trouble::Swallowed { way }),
-            _ => (self.between(0.0..3.0), Trouble::Cut),
+            3 => (self.between(0.5..5.0), Trouble::Shuffled { by: self.between(0.5..3.0) }),
+            4 => (self.between(0.0..3.0), Trouble::Cut),
+            _ => (self.between(2.0..6.0), self.failing()),
         };
         (length, Fault::Link { replica, whose, trouble })
+    }
+
+    /// In passing, so that whoever tries again succeeds.
+    fn failing(&mut self) -> Trouble {
+        let code = match (self.kind, self.deal("code", 3)) {
+            (Kind::Postgres, 0) => "40001",
+            (Kind::Postgres, 1) => "40P01",
+            (Kind::Postgres, _) => "55P03",
+            (_, 0) => "1213",
+            (_, 1) => "1205",
+            (_, _) => "1020",
+        };
+        Trouble::Failing { code, every: self.dice.usize(2..=3) }
     }
 
     /// What a fence is for: the keeper is cut off, and shortly before the work hears of it, its commit is sent and
@@ -135,12 +177,15 @@ impl Drawing {
     }
 
     fn of_server(&mut self) -> (Duration, Fault) {
-        match self.dice.u32(0..5) {
+        // MariaDB has no standby here.
+        let all = if self.kind == Kind::Postgres { 6 } else { 5 };
+        match self.deal("server", all) {
             0 => (self.between(0.1..3.0), Fault::Restart { power_cut: true }),
             1 => (self.between(0.1..3.0), Fault::Restart { power_cut: false }),
             2 => (self.between(0.1..1.5), Fault::FreezeServer),
             3 => (self.between(1.5..5.0), Fault::FreezeServer),
-            _ => (self.between(0.5..4.0), Fault::ReadOnly),
+            4 => (self.between(0.5..4.0), Fault::ReadOnly),
+            _ => (self.between(0.0..4.0), Fault::FailOver),
         }
     }
 
@@ -152,13 +197,33 @@ impl Drawing {
         (Duration::ZERO, Fault::KillBackends { count: self.dice.u32(1..=4) })
     }
 
+    fn of_rows(&mut self) -> (Duration, Fault) {
+        let table = if self.deal("rows", 2) == 0 { "leader_sessions" } else { "leader_names" };
+        (self.between(0.3..4.0), Fault::LockRows { table })
+    }
+
     fn of_operator(&mut self) -> (Duration, Fault) {
-        let fault = match self.dice.u32(0..5) {
+        let fault = match self.deal("operator", 8) {
             0 => Fault::EmptyTables,
             1 | 2 => Fault::DeleteName { name: WORKS[self.dice.usize(0..WORKS.len())].0 },
-            _ => Fault::DeleteSessions { replica: self.dice.usize(0..REPLICAS) },
+            3 | 4 => Fault::DeleteSessions { replica: self.dice.usize(0..REPLICAS) },
+            5 => Fault::DropTables { recreate: false },
+            6 => Fault::DropTables { recreate: true },
+            _ => return (self.between(0.5..8.0), Fault::RestoreTables),
         };
         (Duration::ZERO, fault)
+    }
+
+    /// One of the cards of a deck: each comes before one comes again.
+    fn deal(&mut self, deck: &'static str, cards: u32) -> u32 {
+        let left = self.decks.entry(deck).or_default();
+        if left.is_empty() {
+            left.extend(0..cards);
+            self.dice.shuffle(left);
+        }
+        let card = left.pop().expect("cards in a deck");
+        self.dealt.push((deck, card));
+        card
     }
 
     fn chance(&mut self, of: f64) -> bool {
@@ -179,7 +244,7 @@ mod tests {
     use super::super::Schedule;
     use super::*;
 
-    const LONG: Duration = Duration::from_mins(20);
+    const LONG: Duration = Duration::from_hours(1);
 
     #[test]
     fn a_seed_makes_one_schedule() {
@@ -201,9 +266,10 @@ mod tests {
             assert!(of_file.contains(label), "{label} is not in {of_file:?}");
         }
         let of_server = labels(Kind::Postgres);
-        // Three classes of freezes, two signals, three of the operator, four of the server, its connections; and for
-        // each of three groups of connections three troubles in three ways, and cuts.
-        assert_eq!(of_server.len(), 3 + 2 + 3 + 4 + 1 + 3 * (3 * 3 + 1), "{of_server:?}");
+        // Three classes of freezes, two signals, six of the operator, five of the server, its connections, its rows; and
+        // for each of three groups of connections three troubles in three ways, three errors, cuts, and another order.
+        assert_eq!(of_server.len(), 3 + 2 + 6 + 5 + 1 + 1 + 3 * (3 * 3 + 3 + 2), "{of_server:?}");
+        assert!(!labels(Kind::MySql).contains("failover"));
     }
 
     #[test]
