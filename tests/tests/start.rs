@@ -130,6 +130,11 @@ async fn a_database_in_memory_is_refused() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_missing_is_refused() {
+    refused(elector("sqlite:/nowhere/at/all.db"), &["unable to open database file", "`?mode=rwc`"]).await;
+}
+
+#[tokio::test]
 async fn a_server_that_never_answers_is_given_up_after_one_attempt() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();

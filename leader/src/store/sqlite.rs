@@ -335,6 +335,7 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
     const BUSY: u32 = 5;
     const LOCKED: u32 = 6;
     const READONLY: u32 = 8;
+    const CANTOPEN: u32 = 14;
 
     let database = error.as_database_error();
     // Extended codes carry the primary one in their lowest byte.
@@ -343,6 +344,10 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
         Some(BUSY | LOCKED) => Cause::Transient,
         Some(READONLY) => Cause::Refused(
             "the SQLite file is read-only; give the process the right to write the file and its folder"
+                .to_owned(),
+        ),
+        Some(CANTOPEN) => Cause::Refused(
+            "the file must be there, or be made by `?mode=rwc` at the end of the URL, and the process needs rights on its folder"
                 .to_owned(),
         ),
         // SQLite has no code of its own for this.
