@@ -112,6 +112,16 @@ fn an_answer_of_a_lost_session_changes_nothing() {
     campaign.answer(attempt, Ok(digest(2, 3)), at(10_500));
     assert_eq!(endings(&mut campaign).len(), 2);
     assert!(campaign.session().is_none());
+
+    // Nor is anything left to the next session of what an old look saw.
+    let mut campaign = self::campaign();
+    let mut look = sent(&mut campaign, 0);
+    look.give_up = at(60_000);
+    let expired = vec![(SessionId::new(77), "pod-3".into())];
+    campaign.answer(look, Ok(Reply::Scanned(Scan { expired, ..Scan::default() })), at(10_500));
+    assert_eq!(answer(&mut campaign, 10_500, Ok(Reply::Done)), Request::Open { id: SessionId::new(2) });
+    assert_eq!(answer(&mut campaign, 10_500, Ok(Reply::Done)), Request::Close { id: SessionId::new(1) });
+    assert_eq!(sent(&mut campaign, 10_500).request, Request::Scan { id: SessionId::new(2) });
 }
 
 #[test]
