@@ -91,6 +91,20 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         test: real!("transactions", "rolled_back::a_rollback_of_the_works_own::postgres"),
     },
     Mutant {
+        name: "commit-of-any-transaction-sqlite",
+        file: "leader/src/transaction/sqlite.rs",
+        guard: "\"RELEASE SAVEPOINT leader_fence; COMMIT; BEGIN\"",
+        without: "\"COMMIT; BEGIN\"",
+        test: real!("transactions", "rolled_back::a_rollback_of_the_works_own::sqlite"),
+    },
+    Mutant {
+        name: "full-queues-keep-names-postgres",
+        file: "leader/src/store/postgres.rs",
+        guard: "Err(error) if queue_is_full(&error) => {",
+        without: "Err(error) if queue_is_full(&error) && false => {",
+        test: real!("faults", "releases::a_server_that_takes_no_more_notifications::postgres"),
+    },
+    Mutant {
         name: "expiry-is-enough",
         file: ANSWERS,
         guard: "Some(Holder::Expired(id)) => Some(id),",
