@@ -139,11 +139,10 @@ impl<DB: Fenced> Transaction<DB> {
     }
 
     async fn finish(&mut self) -> Result<(), TransactionError> {
-        let nesting = self.nesting;
-        let connection: &mut DB::Connection = self.connection()?;
-        if nesting || DB::TransactionManager::get_transaction_depth(connection) != 1 {
+        if !self.is_open()? {
             return Err(TransactionError::RolledBack);
         }
+        let connection: &mut DB::Connection = self.connection()?;
         match DB::commit(connection).await? {
             Commit::Done => self.hand_back(),
             // Dropped, it is closed.
@@ -154,15 +153,21 @@ impl<DB: Fenced> Transaction<DB> {
     }
 
     async fn undo(&mut self) -> Result<(), TransactionError> {
-        let nesting = self.nesting;
-        let connection: &mut DB::Connection = self.connection()?;
-        if nesting || DB::TransactionManager::get_transaction_depth(connection) != 1 {
-            // What is open on it is not known: it is closed, which rolls all of it back.
-            return Ok(());
+        // What is open on it is not known otherwise: it is closed, which rolls all of it back.
+        if self.is_open()? {
+            let connection: &mut DB::Connection = self.connection()?;
+            DB::rollback(connection).await?;
+            if DB::TransactionManager::get_transaction_depth(connection) == 0 {
+                self.hand_back();
+            }
         }
-        DB::rollback(connection).await?;
-        self.hand_back();
         Ok(())
+    }
+
+    /// Whether the transaction is the one that was begun, and no savepoint of it is open, as far as sqlx has heard.
+    fn is_open(&mut self) -> Result<bool, TransactionError> {
+        let depth = DB::TransactionManager::get_transaction_depth(self.connection()?);
+        Ok(!self.nesting && (depth == 1 || (depth > 1 && DB::DEPTH_LAGS)))
     }
 
     fn connection(&mut self) -> Result<&mut PoolConnection<DB>, TransactionError> {

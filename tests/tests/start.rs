@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use leader::{Builder, Elector, Error, Fault, Tenure, Timings};
+use leader_tests::harness::local::{self, Led};
 use leader_tests::harness::{Kind, TestDatabase};
 
 fn elector(url: &str) -> Builder {
@@ -127,6 +128,22 @@ async fn a_read_only_file_is_refused() {
 #[tokio::test]
 async fn a_database_in_memory_is_refused() {
     refused(elector("sqlite::memory:"), &["in memory", "give the elector a file"]).await;
+}
+
+#[tokio::test]
+async fn a_file_of_utf_16_carries_works() {
+    let database = TestDatabase::create(Kind::Sqlite).await;
+    database.execute("PRAGMA encoding = 'UTF-16'; CREATE TABLE written (what TEXT)").await;
+    let led = Led::by(|events, puppet| {
+        local::elector(&database.url, "first", events).namespace("it's").work("it's a work", puppet.work())
+    });
+    let led = led.await;
+    let pool = sqlx::SqlitePool::connect(&database.url).await.unwrap();
+    let mut tx = led.tenure.begin(&pool).await.unwrap();
+    sqlx::query("INSERT INTO written VALUES ('this')").execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM written").await, 1);
+    led.running.shutdown().await.unwrap();
 }
 
 #[tokio::test]

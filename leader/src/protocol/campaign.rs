@@ -2,6 +2,7 @@
 
 mod answers;
 mod fenced;
+mod hints;
 #[cfg(test)]
 mod tests;
 
@@ -14,18 +15,16 @@ use crate::clock::Moment;
 use crate::name::WorkName;
 use crate::protocol::Ending;
 use crate::protocol::messages::{Attempt, Effect, Loss, Next, Request, Standing};
-use crate::protocol::{Digest, Hint, Hold, Session, SessionId, Term};
+use crate::protocol::{Digest, Hold, Session, SessionId, Term};
 use crate::timings::Timings;
 
 pub(crate) use fenced::Fenced;
 use fenced::Refused;
+use hints::Announced;
 
 /// How soon a standby looks again at a name that it could not have although nobody alive holds it: another standby was
 /// faster, or a fenced transaction of a process that is gone or frozen still locks its row (I3, I8).
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-
-/// The least time between two looks that nothing but hints ask for.
-const HINT_PAUSE: Duration = Duration::from_millis(10);
 
 /// A replica's side of the protocol.
 ///
@@ -46,6 +45,7 @@ pub(crate) struct Campaign {
     /// How many names had a row at the last look.
     rows: Option<u64>,
     plan: Plan,
+    announced: Announced,
     /// The names of the last claim that were somebody's, and whose.
     claimed_from: Vec<(WorkName, SessionId)>,
     refused: BTreeMap<WorkName, Refused>,
@@ -116,6 +116,7 @@ impl Campaign {
             tables: Tables::Filled,
             rows: None,
             plan: Plan::default(),
+            announced: Announced::none(start),
             claimed_from: Vec::new(),
             refused: BTreeMap::new(),
             former: BTreeMap::new(),
@@ -198,33 +199,13 @@ impl Campaign {
         }
         self.shutdown = Some(Shutdown { close_by: None });
         self.plan = Plan::default();
+        self.announced.clear();
         self.forget_refused();
         let names: Vec<WorkName> = self.names.keys().cloned().collect();
         for name in names {
             self.tell(&name, Ending::ShuttingDown);
         }
         true
-    }
-
-    /// A hint that names may be free. What was given back is claimed without a look before: whether nobody holds it is
-    /// for the claim to find out (I1).
-    pub(crate) fn hint(&mut self, hint: Hint, now: Moment) {
-        match hint {
-            Hint::Freed(names) => {
-                let mut wanted = names;
-                wanted.retain(|name| self.wanted(name, now));
-                self.plan.claim.extend(wanted.into_iter().map(|name| (name, None)));
-            }
-            Hint::Look => {
-                let due = now.max(self.scanned + HINT_PAUSE);
-                self.scan_due = self.scan_due.min(due);
-            }
-        }
-    }
-
-    /// Whether this replica campaigns for a name at `now`.
-    fn wanted(&self, name: &WorkName, now: Moment) -> bool {
-        matches!(self.names.get(name), Some(Standing::Standby { from }) if *from <= now)
     }
 
     /// Asks for a renewal at once, whose answer becomes an [`Effect::Confirmed`].
@@ -288,6 +269,7 @@ impl Campaign {
         self.lost.push(session.id);
         self.orphans.clear();
         self.plan = Plan::default();
+        self.announced.clear();
         self.forget_refused();
         self.reconcile = false;
         self.unconfirmed = None;
@@ -334,6 +316,9 @@ impl Campaign {
             return Some(Request::Reap { ids });
         }
         if let Some(claim) = self.planned_claim(id) {
+            return Some(claim);
+        }
+        if let Some(claim) = self.announced_claim(id, now) {
             return Some(claim);
         }
         if self.scan_at().is_some_and(|at| at <= now) {
@@ -472,6 +457,7 @@ impl Campaign {
                 let after_quiet = |moment: Moment| moment.max(self.quiet_until);
                 if self.shutdown.is_none() {
                     self.scan_at().map(after_quiet).map(&mut consider);
+                    self.announced.due().map(after_quiet).map(&mut consider);
                 }
                 if !self.to_release().is_empty() {
                     consider(after_quiet(self.release_due));

@@ -71,6 +71,8 @@ struct Replica {
     wake: u64,
     /// It waits for hints.
     hears: bool,
+    /// What was announced meanwhile.
+    heard: Vec<WorkName>,
     frozen_until: u64,
     works: BTreeMap<WorkName, Work>,
     /// The start of the last good renewal of each session.
@@ -141,6 +143,7 @@ impl World {
             wire: None,
             wake: self.now,
             hears: false,
+            heard: Vec::new(),
             frozen_until: 0,
             works: BTreeMap::new(),
             good: BTreeMap::new(),
@@ -218,7 +221,12 @@ impl World {
         if let Some(wire) = self.replicas[index].as_mut().and_then(|replica| replica.wire.as_mut())
             && wire.arrives == Some(now)
         {
-            wire.reply = Some(self.database.answer(&wire.attempt.request, now));
+            let reply = self.database.answer(&wire.attempt.request, now);
+            let freed = freed(&wire.attempt.request, &reply);
+            wire.reply = Some(reply);
+            for replica in self.replicas.iter_mut().flatten() {
+                replica.heard.extend(freed.iter().cloned());
+            }
         }
         let Some(mut replica) = self.replicas[index].take() else { return };
         if now < replica.frozen_until {
@@ -256,6 +264,10 @@ impl World {
             // True or not.
             let names = names().into_iter().filter(|_| self.rng.bool()).collect();
             replica.campaign.hint(if self.rng.bool() { Hint::Freed(names) } else { Hint::Look }, at(now));
+            replica.wake = now;
+        }
+        if replica.hears && replica.wire.is_none() && !replica.heard.is_empty() {
+            replica.campaign.hint(Hint::Freed(std::mem::take(&mut replica.heard)), at(now));
             replica.wake = now;
         }
         let mut sent = 0;
@@ -412,6 +424,14 @@ impl Replica {
             now >= (loss + 500).min(good + 1_500 - 50)
         })
     }
+}
+
+/// What a release announces.
+fn freed(request: &Request, reply: &Reply) -> Vec<WorkName> {
+    let (Request::Release { holds, .. }, Reply::Released { kept }) = (request, reply) else {
+        return Vec::new();
+    };
+    holds.iter().filter(|hold| !kept.contains(hold)).map(|(name, _)| name.clone()).collect()
 }
 
 fn explore(seeds: std::ops::Range<u64>, operator: bool) {

@@ -8,6 +8,7 @@ mod listener;
 
 use std::sync::Arc;
 
+use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql};
 
@@ -40,6 +41,8 @@ pub(crate) struct Postgres {
     /// lease that two replicas believe in.
     durable: &'static str,
     heard: Arc<Mailbox>,
+    /// It was said that releases cannot be announced.
+    told: bool,
 }
 
 impl Postgres {
@@ -50,6 +53,7 @@ impl Postgres {
             connection: None,
             durable: "",
             heard: Arc::default(),
+            told: false,
         }
     }
 
@@ -89,26 +93,26 @@ impl Postgres {
         Ok((self.connection.insert(connection), self.durable))
     }
 
-    /// Frees names, says so, and runs `then` in the same transaction. Where the server can take no more notifications, the
-    /// names are freed all the same, and standbys find them by looking.
-    async fn free(&mut self, freed: &str, then: &str) -> Result<Vec<PgRow>, StoreError> {
-        match self.run(&format!("{}{then}", self.announcing(freed))).await {
-            Err(error) if queue_is_full(&error) => {
-                tracing::debug!(%error, "standbys are not told");
-                self.run(&format!("{freed}{then}")).await
-            }
-            done => done,
-        }
-    }
-
-    /// Announces the names that `freed` returned, if it returned a row: one a line, or nothing where that is too long for a
-    /// notification.
-    fn announcing(&self, freed: &str) -> String {
-        format!(
-            "WITH freed (name) AS ({freed}) SELECT pg_notify('{}', CASE WHEN octet_length(names) < 8000 THEN names ELSE '' END) \
+    /// Frees names, says so, and returns them. Where the server takes no such notification, the names are freed all the
+    /// same, and standbys find them by looking.
+    async fn free(&mut self, freed: &str) -> Result<Vec<String>, StoreError> {
+        // One a line, or nothing where that is too long for a notification.
+        let announced = format!(
+            "WITH freed (name) AS ({freed}) SELECT names, pg_notify('{}', CASE WHEN octet_length(names) < 8000 THEN names ELSE '' END) \
              FROM (SELECT string_agg(name, chr(10)) AS names FROM freed) AS f WHERE names IS NOT NULL",
             self.channel()
-        )
+        );
+        let rows = match self.run(&announced).await {
+            Err(error) if error.source.downcast_ref().is_some_and(takes_no_notification) => {
+                if !std::mem::replace(&mut self.told, true) {
+                    tracing::warn!(%error, "a release cannot be announced; standbys notice it by scanning");
+                }
+                self.run(freed).await?
+            }
+            rows => rows?,
+        };
+        let names = rows.iter().map(|row| get::<String>(row, 0)).collect::<Result<Vec<_>, _>>()?;
+        Ok(names.iter().flat_map(|names| names.split('\n')).map(ToOwned::to_owned).collect())
     }
 }
 
@@ -232,41 +236,45 @@ impl Store for Postgres {
     ) -> Result<Vec<Hold>, StoreError> {
         // It reads no session but its own. Whether another's is gone is passed by value: the lock re-reads the row of
         // the name and would not re-read a subquery (I1).
+        // The usual claim is for one name that nobody holds, and planned in less time.
+        let these = match names {
+            [name] => format!("n.name = {}", text(name.as_str())),
+            many => format!("n.name = ANY(ARRAY(SELECT {}))", elements(&json_names(many))),
+        };
+        let free = match gone {
+            [] => "n.session_id IS NULL".to_owned(),
+            gone => format!("(n.session_id IS NULL OR n.session_id = ANY({}))", session_ids(gone)),
+        };
         let statement = format!(
-            "WITH wanted AS MATERIALIZED (SELECT array_agg(w.name) AS names FROM {} AS w (name)), \
-             won AS MATERIALIZED (SELECT n.ctid AS at FROM leader_names n WHERE n.namespace = {} AND n.name = ANY((SELECT names FROM wanted)::text[]) \
-               AND (n.session_id IS NULL OR n.session_id = ANY({})) \
+            "UPDATE leader_names o SET session_id = '{id}', term = greatest(o.term + 1, {NOW}), elected_at_ms = {NOW} \
+             WHERE o.ctid = ANY(ARRAY(SELECT n.ctid FROM leader_names n WHERE n.namespace = {} AND {these} AND {free} \
                AND EXISTS (SELECT 1 FROM leader_sessions m WHERE m.id = '{id}' AND m.expires_at_ms > {NOW}) \
-               ORDER BY n.name FOR UPDATE OF n SKIP LOCKED) \
-             UPDATE leader_names n SET session_id = '{id}', term = greatest(n.term + 1, {NOW}), elected_at_ms = {NOW} \
-             WHERE n.ctid = ANY(ARRAY(SELECT at FROM won)) RETURNING n.name, n.term",
-            elements(&json_names(names)),
+               ORDER BY n.name FOR UPDATE OF n SKIP LOCKED)) RETURNING o.name, o.term",
             self.namespace(),
-            session_ids(gone),
         );
         holds(&self.run(&statement).await?)
     }
 
     async fn release(&mut self, id: SessionId, held: &[Hold]) -> Result<Vec<Hold>, StoreError> {
+        // The usual one is one, and planned in half the time.
+        let these = match held {
+            [(name, term)] => format!("WHERE m.name = {} AND m.term = {term} AND", text(name.as_str())),
+            many => format!(
+                "JOIN (SELECT e->>0 AS name, (e->>1)::bigint AS term FROM json_array_elements({}::json) AS e) AS h \
+                 ON h.name = m.name AND h.term = m.term WHERE",
+                text(&json_holds(many)),
+            ),
+        };
         let release = format!(
-            "UPDATE leader_names n SET session_id = NULL WHERE n.ctid = ANY(ARRAY( \
-               SELECT m.ctid FROM leader_names m \
-               JOIN (SELECT e->>0 AS name, (e->>1)::bigint AS term FROM json_array_elements({}::json) AS e) AS h \
-               ON h.name = m.name AND h.term = m.term \
-               WHERE m.namespace = {} AND m.session_id = '{id}' FOR UPDATE OF m SKIP LOCKED)) RETURNING n.name",
-            text(&json_holds(held)),
+            "UPDATE leader_names n SET session_id = NULL WHERE n.ctid = ANY(ARRAY(SELECT m.ctid FROM leader_names m {these} \
+               m.namespace = {} AND m.session_id = '{id}' FOR UPDATE OF m SKIP LOCKED)) RETURNING n.name",
             self.namespace(),
         );
-        let names: Vec<WorkName> = held.iter().map(|(name, _)| name.clone()).collect();
-        let look = format!(
-            "; SELECT name, term FROM leader_names WHERE namespace = {} AND session_id = '{id}' \
-             AND name = ANY(ARRAY(SELECT {}))",
-            self.namespace(),
-            elements(&json_names(&names)),
-        );
-        let rows = self.free(&release, &look).await?;
-        // What was freed or announced is a row of one column.
-        holds(rows.iter().filter(|row| row.len() == 2)).map(|kept| super::asked(kept, held))
+        if self.free(&release).await?.len() == held.len() {
+            return Ok(Vec::new());
+        }
+        // The others are locked, or not ours any more.
+        Ok(super::asked(self.held(id).await?, held))
     }
 
     async fn end_fenced(&mut self, fenced: &[(WorkName, SessionId)]) -> Result<u64, StoreError> {
@@ -298,7 +306,7 @@ impl Store for Postgres {
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
         // Which names that frees is for a look to find: an announcement proves nothing, and a claim from a session needs the
         // proof that it is gone (I1).
-        self.free(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING ''"), "").await.map(drop)
+        self.free(&format!("DELETE FROM leader_sessions WHERE id = '{id}' RETURNING ''")).await.map(drop)
     }
 
     fn hang_up(&mut self) {
@@ -325,10 +333,13 @@ fn channel(namespace: &str) -> String {
     format!("leader_{hash:016x}")
 }
 
-/// 54000: somebody has listened for days in one transaction, so that nothing of the queue can be forgotten.
-fn queue_is_full(error: &StoreError) -> bool {
-    let error = error.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
-    error.and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "54000")
+/// 54000: somebody has listened for days in one transaction, so that nothing of the queue can be forgotten. 22023: pages
+/// of less than 8 KiB, and so many names.
+fn takes_no_notification(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .and_then(DatabaseError::code)
+        .is_some_and(|code| code == "54000" || code == "22023")
 }
 
 /// Rights that were refused are not those on the tables.

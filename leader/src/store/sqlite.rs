@@ -347,7 +347,7 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
                 .to_owned(),
         ),
         Some(CANTOPEN) => Cause::Refused(
-            "the file must be there, or be made by `?mode=rwc` at the end of the URL, and the process needs rights on its folder"
+            "a file that is missing is made with `?mode=rwc` at the end of the URL, or `create_if_missing(true)`; else look at the rights on the file and its folder"
                 .to_owned(),
         ),
         // SQLite has no code of its own for this.

@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Database, PgConnection, Pool, Postgres, Row, SqlSafeSt
 use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
-use super::sealed::{Commit, Dialect};
+use super::sealed::{Commit, Dialect, answers};
 use crate::status::{Lease, lease, leases};
 use crate::store::millis;
 use crate::store::postgres::{NOW, text};
@@ -44,12 +44,13 @@ impl Dialect for Postgres {
         // known at all. The empty transaction is for sqlx, which believes in the old one, and for its ROLLBACK, which
         // goes out with the next message.
         let message = "SELECT current_setting('leader.transaction')::int; COMMIT; BEGIN";
-        match raw_sql(message).execute(&mut *connection).await {
-            Ok(_) => {
+        match answers(raw_sql(message).fetch_many(&mut *connection)).await {
+            (_, None) => {
                 <Self as Database>::TransactionManager::start_rollback(connection);
                 Ok(Commit::Done)
             }
-            Err(error) => match code(&error).as_deref() {
+            (2.., Some(_)) => Ok(Commit::Unclean),
+            (_, Some(error)) => match code(&error).as_deref() {
                 Some("25P02" | NO_NUMBER | "42704") => Ok(Commit::Gone),
                 _ => Err(error),
             },

@@ -1,6 +1,9 @@
 //! What the databases that carry fenced transactions have in common, closed to others.
 
-use sqlx::SqlStr;
+use std::pin::pin;
+
+use futures::{Stream, StreamExt};
+use sqlx::{Either, SqlStr};
 use sqlx_core::transaction::TransactionManager;
 
 use super::{Database, Future, Key, Pool};
@@ -59,11 +62,30 @@ pub enum Commit {
     Gone,
 }
 
+/// How many statements of a message were answered, and the error that ended it.
+pub(super) async fn answers<R, T>(
+    stream: impl Stream<Item = sqlx::Result<Either<R, T>>> + Send,
+) -> (usize, Option<sqlx::Error>) {
+    let mut stream = pin!(stream);
+    let mut answered = 0;
+    while let Some(item) = stream.next().await {
+        match item {
+            Ok(Either::Left(_)) => answered += 1,
+            Ok(Either::Right(_)) => {}
+            Err(error) => return (answered, Some(error)),
+        }
+    }
+    (answered, None)
+}
+
 /// What a fenced transaction says to a database.
 #[doc(hidden)]
 pub trait Dialect: Database {
     /// Whether a transaction that has written keeps the keeper waiting.
     const HOLDS_UP_THE_KEEPER: bool = false;
+
+    /// Whether sqlx hears late that a savepoint which was dropped is gone.
+    const DEPTH_LAGS: bool = false;
 
     /// Lets the keeper go first.
     fn pass(pool: &Pool<Self>) -> impl Future<Output = ()> + Send {

@@ -5,9 +5,8 @@ use sqlx::{AssertSqlSafe, Database, Pool, Row, SqlSafeStr, Sqlite, SqliteConnect
 use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
-use super::sealed::{Commit, Dialect};
+use super::sealed::{Commit, Dialect, answers};
 use crate::status::{Lease, lease, leases};
-use crate::store::hex;
 use crate::store::sqlite::{NOW, Turnstile, in_memory};
 
 /// A text that is no JSON was read as such.
@@ -15,6 +14,8 @@ const NO_JSON: &str = "malformed JSON";
 
 impl Dialect for Sqlite {
     const HOLDS_UP_THE_KEEPER: bool = true;
+
+    const DEPTH_LAGS: bool = true;
 
     async fn pass(pool: &Pool<Self>) {
         if in_memory(pool.connect_options().get_filename()) {
@@ -78,15 +79,18 @@ impl Dialect for Sqlite {
         // It comes after all that was asked of the worker before, a nested `begin` that was dropped among it. The empty
         // transaction is for sqlx, which believes in the old one, and for its ROLLBACK, for which nobody waits.
         let orders = "RELEASE SAVEPOINT leader_fence; COMMIT; BEGIN";
-        match raw_sql(orders).execute(&mut *connection).await {
-            Ok(_) => {
+        let (answered, error) = answers(raw_sql(orders).fetch_many(&mut *connection)).await;
+        let unknown = |error: &dyn DatabaseError| error.message().starts_with("no such savepoint");
+        match (answered, error) {
+            // A savepoint of the work's that was dropped has been rolled back by now. One that is still open was committed,
+            // and sqlx believes in it.
+            (3, None) if <Self as Database>::TransactionManager::get_transaction_depth(connection) == 1 => {
                 <Self as Database>::TransactionManager::start_rollback(connection);
                 Ok(Commit::Done)
             }
-            Err(error) => {
-                let unknown = |error: &dyn DatabaseError| error.message().starts_with("no such savepoint");
-                if error.as_database_error().is_some_and(unknown) { Ok(Commit::Gone) } else { Err(error) }
-            }
+            (2.., _) => Ok(Commit::Unclean),
+            (_, Some(error)) if error.as_database_error().is_some_and(unknown) => Ok(Commit::Gone),
+            (_, error) => Err(error.unwrap_or(sqlx::Error::WorkerCrashed)),
         }
     }
 
@@ -116,7 +120,7 @@ fn fence(key: &Key<'_>) -> String {
     )
 }
 
-/// A text as an expression that no quote can end.
+/// A text as a literal. Names hold no control characters, and a quote is all that could end it.
 fn text(text: &str) -> String {
-    format!("CAST(x'{}' AS TEXT)", hex(text))
+    format!("'{}'", text.replace('\'', "''"))
 }

@@ -15,6 +15,7 @@ scenarios!(every database:
     a_rollback_writes_nothing,
     a_dropped_transaction_writes_nothing,
     a_nested_begin_is_a_savepoint_and_keeps_the_fence,
+    a_savepoint_that_is_dropped_is_rolled_back,
     a_closure_commits,
     a_closure_that_fails_rolls_back,
     a_closure_is_dropped_at_the_ending,
@@ -86,6 +87,28 @@ async fn a_nested_begin_is_a_savepoint_and_keeps_the_fence<DB: Sql>(stage: Stage
     let kept = "SELECT count(*) FROM written WHERE what IN (1, 3)";
     assert_eq!(stage.number(kept).await, 2);
     assert_eq!(stage.written().await, 2);
+}
+
+/// As `?` in the middle of it does.
+async fn a_savepoint_that_is_dropped_is_rolled_back<DB: Sql>(stage: Stage<DB>) {
+    let led = stage.lead().await;
+    let pool = stage.pool(1);
+    for turn in 0..20 {
+        let mut tx = led.tenure.begin(&pool).await.unwrap();
+        DB::run(&mut tx, &row(&led.tenure, turn)).await.unwrap();
+        let mut inner = tx.begin().await.unwrap();
+        DB::run(&mut inner, &row(&led.tenure, -1)).await.unwrap();
+        drop(inner);
+        if turn % 2 == 0 {
+            tx.commit().await.unwrap();
+        } else {
+            tx.rollback().await.unwrap();
+        }
+        assert_eq!(pool.size(), 1, "its connection went back to the pool");
+    }
+    let kept = "SELECT count(*) FROM written WHERE what >= 0 AND what % 2 = 0";
+    assert_eq!((stage.number(kept).await, stage.written().await), (10, 10));
+    stage.is_free().await;
 }
 
 async fn a_closure_commits<DB: Sql>(stage: Stage<DB>) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 
+use super::hints::is_wanted;
 use super::{Campaign, LOOK_AGAIN, Plan, Tables};
 use crate::clock::Moment;
 use crate::name::WorkName;
@@ -179,7 +180,7 @@ impl Campaign {
         let expired = scan.expired.into_iter().map(|(id, _)| id);
         let mut plan = Plan { reap: expired.collect(), ..Plan::default() };
         for vacancy in scan.vacancies {
-            let wanted = self.wanted(&vacancy.name, now);
+            let wanted = is_wanted(&self.names, &vacancy.name, now);
             let holder = match vacancy.holder {
                 None => None,
                 Some(Holder::Gone(id)) => {

@@ -45,10 +45,10 @@ impl Campaign {
     /// A claim was answered. What nobody had held, no transaction can fence.
     pub(super) fn note_refused(&mut self, won: &[Hold], now: Moment) {
         let won: BTreeSet<&WorkName> = won.iter().map(|(name, _)| name).collect();
+        self.refused.retain(|name, _| !won.contains(name));
         let end_due = now + self.end_after();
         for (name, holder) in std::mem::take(&mut self.claimed_from) {
             if won.contains(&name) {
-                self.refused.remove(&name);
                 continue;
             }
             let first = Refused { since: now, holder, seen: false, fenced: false, end_due };

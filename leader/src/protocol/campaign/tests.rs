@@ -1,7 +1,7 @@
 //! Single decisions, one a test. What they come to together is the simulation's business.
 
 use super::*;
-use crate::protocol::{Digest, Failure, Holder, Reply, Scan, Vacancy};
+use crate::protocol::{Digest, Failure, Hint, Holder, Reply, Scan, Vacancy};
 
 const START: u64 = 100_000;
 
@@ -214,6 +214,52 @@ fn a_name_that_was_given_back_is_claimed_without_a_look() {
     answer(&mut campaign, 350, Ok(Reply::Claimed(vec![(name("b"), Term::new(3))])));
     campaign.hint(Hint::Freed(vec![name("a"), name("b")]), at(400));
     waits(&mut campaign, 400);
+}
+
+#[test]
+fn announcements_are_claimed_in_a_bounded_rhythm() {
+    let mut campaign = leading(&["a"]);
+    waits(&mut campaign, 100);
+    let mut claims = 0;
+    for now in 100..300 {
+        campaign.hint(Hint::Freed(vec![name("b"); 100]), at(now));
+        if let Next::Send(attempt) = campaign.next(at(now)) {
+            assert_eq!(
+                attempt.request,
+                Request::Claim { id: SessionId::new(1), names: vec![name("b")], gone: Vec::new() }
+            );
+            campaign.answer(attempt, Ok(Reply::Claimed(Vec::new())), at(now));
+            claims += 1;
+        }
+    }
+    assert_eq!(claims, 20);
+}
+
+#[test]
+fn an_announcement_outlives_the_failure_of_another_statement() {
+    let mut campaign = leading(&["a"]);
+    waits(&mut campaign, 100);
+    campaign.hint(Hint::Freed(vec![name("b")]), at(100));
+    campaign.work_ended(&name("a"), Term::new(1), at(100));
+    let release = answer(&mut campaign, 100, Err(Failure::Unknown));
+    assert!(matches!(release, Request::Release { .. }), "{release:?}");
+    assert!(matches!(answer(&mut campaign, 100, Ok(digest(1, 1))), Request::Renew { .. }));
+    assert!(waits(&mut campaign, 100) <= at(100) + LOOK_AGAIN);
+    let quiet = 100 + u64::try_from(LOOK_AGAIN.as_millis()).unwrap();
+    answer(&mut campaign, quiet, Ok(Reply::Held(Vec::new())));
+    let claim = sent(&mut campaign, quiet).request;
+    assert_eq!(claim, Request::Claim { id: SessionId::new(1), names: vec![name("b")], gone: Vec::new() });
+}
+
+#[test]
+fn a_name_that_was_won_on_an_announcement_is_not_fenced_any_more() {
+    let mut campaign = campaign();
+    turned_away(&mut campaign, 0, 1_000, |_| 77);
+    assert!(campaign.fenced(&name("a")).is_some());
+    campaign.hint(Hint::Freed(vec![name("a")]), at(1_100));
+    let claim = answer(&mut campaign, 1_100, Ok(Reply::Claimed(vec![(name("a"), Term::new(9))])));
+    assert!(matches!(claim, Request::Claim { .. }), "{claim:?}");
+    assert_eq!(campaign.fenced(&name("a")), None);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, raw_sql};
 use tokio::sync::Notify;
 
+use super::takes_no_notification;
 use crate::name::WorkName;
 use crate::protocol::Hint;
 
@@ -100,7 +101,7 @@ async fn hear(
 
     let timed_out = |_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
     let set_up = tokio::time::timeout(SET_UP, set_up(options, channel));
-    let Some(mut listener) = set_up.await.map_err(timed_out)?? else { return Ok(()) };
+    let Some((mut listener, readable)) = set_up.await.map_err(timed_out)?? else { return Ok(()) };
     if std::mem::replace(said, false) {
         tracing::info!("listening for releases again");
     }
@@ -109,7 +110,7 @@ async fn hear(
     heard.put(Hint::Look);
     loop {
         match tokio::time::timeout(QUIET, listener.try_recv()).await {
-            Ok(Ok(Some(said))) => heard.put(hint(said.payload())),
+            Ok(Ok(Some(said))) => heard.put(if readable { hint(said.payload()) } else { Hint::Look }),
             Ok(Ok(None)) => return Err(closed()),
             Ok(Err(error)) => return Err(error),
             Err(_) => {
@@ -120,8 +121,11 @@ async fn hear(
     }
 }
 
-/// A connection that listens, unless it would never deliver.
-async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgListener>, sqlx::Error> {
+/// A connection that listens, unless it would never deliver; and whether what it hears can be read.
+async fn set_up(
+    options: &PgConnectOptions,
+    channel: &str,
+) -> Result<Option<(PgListener, bool)>, sqlx::Error> {
     const TEST: Duration = Duration::from_secs(1);
     const LOOKS: u32 = 3;
 
@@ -147,6 +151,9 @@ async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgLi
     let patience = "SELECT set_config('idle_session_timeout', '0', false) \
          WHERE current_setting('idle_session_timeout', true) IS NOT NULL";
     raw_sql(patience).execute(&mut listener).await?;
+    // There somebody could say bytes that are no text, at which sqlx panics.
+    let readable = "SELECT current_setting('server_encoding') <> 'SQL_ASCII'";
+    let readable: bool = raw_sql(readable).fetch_one(&mut listener).await?.try_get(0)?;
     // On a channel of its own: what is said on the other wakes every standby there is.
     let test = format!("leader_test_{:032x}", crate::random::bits());
     listener.listen_all([channel, &test]).await?;
@@ -157,8 +164,10 @@ async fn set_up(options: &PgConnectOptions, channel: &str) -> Result<Option<PgLi
         (Ok(_), Ok(heard)) => {
             heard?;
             listener.unlisten(&test).await?;
-            Ok(Some(listener))
+            Ok(Some((listener, readable)))
         }
+        // That some day the server will again is worth a connection.
+        (Err(error), _) if takes_no_notification(&error) => Ok(Some((listener, readable))),
         (Err(_), _) | (_, Err(_)) => {
             // A pooler after all.
             listener.unlisten_all().await?;

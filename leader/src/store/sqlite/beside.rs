@@ -40,7 +40,7 @@ impl Beside {
         match how.clone().create_new(true).open(&self.file) {
             Ok(created) => {
                 // The umask of whoever came first would keep others out.
-                let _ = self.permit();
+                let _ = self.permit(&created);
                 Ok(created)
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => how.open(&self.file),
@@ -48,13 +48,16 @@ impl Beside {
         }
     }
 
-    fn permit(&self) -> io::Result<()> {
+    /// By the open file: by its name it could be another one by now, which somebody put there.
+    fn permit(&self, created: &File) -> io::Result<()> {
         let database = std::fs::metadata(&self.database)?;
-        std::fs::set_permissions(&self.file, database.permissions())?;
+        created.set_permissions(database.permissions())?;
         #[cfg(unix)]
         {
-            use std::os::unix::fs::MetadataExt as _;
-            std::os::unix::fs::chown(&self.file, Some(database.uid()), Some(database.gid()))?;
+            use std::os::unix::fs::{MetadataExt as _, fchown};
+            // Each by itself: whoever may not give a file away may still belong to the group.
+            fchown(created, None, Some(database.gid()))?;
+            fchown(created, Some(database.uid()), None)?;
         }
         Ok(())
     }

@@ -100,8 +100,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "full-queues-keep-names-postgres",
         file: "leader/src/store/postgres.rs",
-        guard: "Err(error) if queue_is_full(&error) => {",
-        without: "Err(error) if queue_is_full(&error) && false => {",
+        guard: "Err(error) if error.source.downcast_ref().is_some_and(takes_no_notification) => {",
+        without: "Err(error) if error.source.downcast_ref().is_some_and(takes_no_notification) && false => {",
         test: real!("faults", "releases::a_server_that_takes_no_more_notifications::postgres"),
     },
     Mutant {
