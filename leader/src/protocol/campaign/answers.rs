@@ -225,6 +225,9 @@ impl Campaign {
         if won.len() < asked.len() {
             self.scan_due = self.scan_due.min(now + LOOK_AGAIN);
         }
+        if !won.is_empty() {
+            self.announced.proved(now);
+        }
         self.note_refused(&won, now);
         for (name, term) in won {
             let standing = self.names.get_mut(&name);

@@ -9,7 +9,7 @@ use crate::name::WorkName;
 use crate::protocol::messages::{Request, Standing};
 use crate::protocol::{Hint, SessionId};
 
-/// The least time between two looks, or two claims, that nothing but hints ask for.
+/// The least time between two looks that nothing but hints ask for, and after a claim on an announcement that won nothing.
 const HINT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Names that somebody said he gave back, and that are campaigned for here.
@@ -26,6 +26,11 @@ impl Announced {
     /// When they may be claimed.
     pub(super) fn due(&self) -> Option<Moment> {
         (!self.names.is_empty()).then_some(self.due)
+    }
+
+    /// A claim won something: it is not in vain that others are sent.
+    pub(super) fn proved(&mut self, now: Moment) {
+        self.due = self.due.min(now);
     }
 
     pub(super) fn clear(&mut self) {

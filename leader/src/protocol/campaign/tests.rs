@@ -233,6 +233,15 @@ fn announcements_are_claimed_in_a_bounded_rhythm() {
         }
     }
     assert_eq!(claims, 20);
+
+    // One that won was no storm.
+    let mut campaign = self::campaign();
+    answer(&mut campaign, 0, Ok(scan(&[])));
+    for won in ["a", "b"] {
+        campaign.hint(Hint::Freed(vec![name(won)]), at(100));
+        let claim = answer(&mut campaign, 100, Ok(Reply::Claimed(vec![(name(won), Term::new(5))])));
+        assert!(matches!(claim, Request::Claim { .. }), "{claim:?}");
+    }
 }
 
 #[test]
