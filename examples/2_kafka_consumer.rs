@@ -10,12 +10,16 @@
 //! - No record is passed over in silence. One that is no payment is put aside, in the same transaction. What else is in the
 //!   way is an error, again and again, until somebody sees to it: a payment that the database refuses, an offset that the
 //!   brokers no longer have.
-//! - When a partition has brought nothing for 30 s, its broker is asked whether it is there. If it does not answer, the name
-//!   is given back: another replica may reach it.
+//! - When a partition has brought nothing for 30 s (`--quiet`), its broker is asked whether it is there. If it does not answer
+//!   within 5 s (`--answer`), the name is given back: another replica may reach it.
 //!
-//! Not guaranteed: that what is done outside the database for a record is done once. Partitions that are added to the topic
-//! are consumed from the next tenure on. And `rskafka` 0.6 does not leave out what a producer's transaction has aborted:
-//! topics with such producers need another client.
+//! Not guaranteed:
+//! - That the topic flows on around what is in the way. A record that the database refuses, or a broker that nobody reaches,
+//!   is an error of its partition, and the first of these ends the tenure: it holds up all partitions.
+//! - That what is done outside the database for a record is done once.
+//! - That partitions which are added to the topic are consumed before the next tenure.
+//! - That what a producer's transaction has aborted is left out: `rskafka` 0.6 cannot. Topics with such producers need
+//!   another client.
 //!
 //! ```console
 //! $ cargo run --features programs --bin kafka_consumer -- --brokers one:9092,two:9092 --topic payments
@@ -61,9 +65,9 @@ const TABLES: &str = "
 const BATCH: usize = 100;
 /// How many bytes at most a poll brings.
 const FETCH: i32 = 1 << 20;
-/// How long a broker may take to say something. The client would ask for ever.
-const ANSWER: Duration = Duration::from_secs(5);
 
+// Nothing here asks whether the tenure is over: its end drops the work, wherever that waits. And nothing checks before it acts:
+// all that is done is done in the database, and fenced.
 #[leader::work("payments", on_end = "drop")]
 async fn payments(tenure: Tenure, State(db): State<Db>, State(topic): State<Topic>) -> anyhow::Result<()> {
     let client = topic.dial().await?;
@@ -85,25 +89,29 @@ async fn consume(
     client: &Client,
     id: i32,
 ) -> anyhow::Result<Infallible> {
-    let partition = answer(client.partition_client(&topic.name, id, UnknownTopicHandling::Retry)).await?;
-    let mut next = match offset(db, &partition).await? {
-        Some(next) => next,
-        None => answer(partition.get_offset(OffsetAt::Earliest)).await?,
-    };
+    let partition = client.partition_client(&topic.name, id, UnknownTopicHandling::Retry);
+    let partition = topic.answer(partition).await?;
+    let mut next = start(tenure, db, topic, &partition).await?;
     loop {
-        let records = poll(&partition, next, topic.quiet).await?;
+        let records = poll(topic, &partition, next).await?;
         for batch in records.chunks(BATCH) {
-            next = apply(tenure, db, &partition, batch).await?;
+            next = apply(tenure, db, &partition, next, batch).await?;
         }
     }
 }
 
+/// Where the last tenure got to, or the earliest record if nobody has consumed the partition yet.
+async fn start(tenure: &Tenure, db: &Db, topic: &Topic, partition: &PartitionClient) -> anyhow::Result<i64> {
+    if let Some(next) = offset(db, partition).await? {
+        return Ok(next);
+    }
+    let earliest = topic.answer(partition.get_offset(OffsetAt::Earliest)).await?;
+    // Written before there is a record: the next tenure would pass over what the brokers have deleted until then.
+    Ok(apply(tenure, db, partition, earliest, &[]).await?)
+}
+
 /// What there is from this offset on: at least one record, or none if it was quiet and the broker is there.
-async fn poll(
-    partition: &PartitionClient,
-    next: i64,
-    quiet: Duration,
-) -> anyhow::Result<Vec<RecordAndOffset>> {
+async fn poll(topic: &Topic, partition: &PartitionClient, next: i64) -> anyhow::Result<Vec<RecordAndOffset>> {
     let arrival = async {
         loop {
             let (records, _) = partition.fetch_records(next, 1..FETCH, 500).await?;
@@ -112,18 +120,14 @@ async fn poll(
             }
         }
     };
-    if let Ok(records) = timeout(quiet, arrival).await {
+    if let Ok(records) = timeout(topic.quiet, arrival).await {
         return records;
     }
-    answer(partition.get_offset(OffsetAt::Latest)).await?;
+    topic.answer(partition.get_offset(OffsetAt::Latest)).await?;
     Ok(Vec::new())
 }
 
-async fn answer<T>(call: impl Future<Output = error::Result<T>>) -> anyhow::Result<T> {
-    Ok(timeout(ANSWER, call).await.context("no broker answers")??)
-}
-
-/// Behind the last record that was applied, if any was.
+/// The one that is written down, if any is.
 async fn offset(db: &Db, partition: &PartitionClient) -> sqlx::Result<Option<i64>> {
     const OFFSET: &str = "SELECT next_offset FROM offsets WHERE topic = $1 AND part = $2";
 
@@ -131,11 +135,12 @@ async fn offset(db: &Db, partition: &PartitionClient) -> sqlx::Result<Option<i64
     on!(db, pool => sqlx::query_scalar(OFFSET).bind(topic).bind(part).fetch_optional(pool).await)
 }
 
-/// What the records bring and the offset behind them: both or neither, and only by the replica that leads.
+/// What the records from `next` on bring and the offset behind them: both or neither, and only by the replica that leads.
 async fn apply(
     tenure: &Tenure,
     db: &Db,
     partition: &PartitionClient,
+    next: i64,
     records: &[RecordAndOffset],
 ) -> Result<i64, TransactionError> {
     const BOOK: &str = "INSERT INTO entries (account, amount) VALUES ($1, $2)";
@@ -144,8 +149,8 @@ async fn apply(
                         ON CONFLICT (topic, part) DO UPDATE SET next_offset = excluded.next_offset";
 
     let (topic, part) = (partition.topic(), partition.partition());
+    let next = records.last().map_or(next, |last| last.offset + 1);
     on!(db, pool => tenure.transaction(pool, async |tx| {
-        let mut next = 0;
         for RecordAndOffset { record, offset } in records {
             let written = match Payment::parse(record.value.as_deref()) {
                 Ok(Payment { account, amount }) => sqlx::query(BOOK).bind(account).bind(amount).execute(&mut **tx).await,
@@ -156,7 +161,6 @@ async fn apply(
                 }
             };
             written?;
-            next = offset + 1;
         }
         sqlx::query(MOVE).bind(topic).bind(part).bind(next).execute(&mut **tx).await?;
         Ok(next)
@@ -180,19 +184,25 @@ struct Topic {
     brokers: Vec<String>,
     name: String,
     quiet: Duration,
+    answer: Duration,
 }
 
 impl Topic {
     async fn dial(&self) -> anyhow::Result<Client> {
         // A broker that was away is found again within a second.
         let backoff = BackoffConfig { max_backoff: Duration::from_secs(1), ..BackoffConfig::default() };
-        answer(ClientBuilder::new(self.brokers.clone()).backoff_config(backoff).build()).await
+        self.answer(ClientBuilder::new(self.brokers.clone()).backoff_config(backoff).build()).await
     }
 
     async fn partitions(&self, client: &Client) -> anyhow::Result<BTreeSet<i32>> {
-        let topics = answer(client.list_topics()).await?;
+        let topics = self.answer(client.list_topics()).await?;
         let topic = topics.into_iter().find(|topic| topic.name == self.name);
         Ok(topic.with_context(|| format!("there is no topic {}", self.name))?.partitions)
+    }
+
+    /// The client would ask for ever.
+    async fn answer<T>(&self, call: impl Future<Output = error::Result<T>>) -> anyhow::Result<T> {
+        Ok(timeout(self.answer, call).await.context("no broker answers")??)
     }
 }
 
@@ -211,6 +221,9 @@ struct Flags {
     /// Seconds without a record after which the broker of a partition is asked whether it is there
     #[arg(long, env, default_value = "30", value_parser = seconds)]
     quiet: Duration,
+    /// Seconds within which a broker that is asked must have answered
+    #[arg(long, env, default_value = "5", value_parser = seconds)]
+    answer: Duration,
     /// Seconds that a lease lasts; the other timings keep their proportions to it
     #[arg(long = "lease", env = "LEASE", default_value = "15", value_parser = shared::timings)]
     timings: Timings,
@@ -231,7 +244,7 @@ async fn main() -> anyhow::Result<()> {
         .database(&db)
         .timings(flags.timings)
         .state(db)
-        .state(Topic { brokers: flags.brokers, name: flags.topic, quiet: flags.quiet })
+        .state(Topic { brokers: flags.brokers, name: flags.topic, quiet: flags.quiet, answer: flags.answer })
         .run()
         .await?;
     Ok(())

@@ -6,9 +6,10 @@
 //!
 //! Guaranteed:
 //! - Each name is led by at most one replica, and by the next when that is gone, whatever crate its work comes from.
-//! - The orders of a shop are shipped one after the other, in the order of their ids, each once.
+//! - The orders of a shop are shipped one after the other, in the order of their ids, each once. (Whoever places them sees to
+//!   it that they are committed in that order, by a lock on what stands for the shop.)
 //! - A replica does not start if a work is missing that is expected, if one is there that is not, or if a state is missing
-//!   for one that it may lead. It leads nothing but what its role allows.
+//!   for one that it may lead. It leads nothing but what its role and its share allow.
 //! - The leases of 202 names cost the database as many statements as the lease of one.
 //!
 //! Not guaranteed:
@@ -33,6 +34,7 @@
 
 mod shared;
 
+use std::io;
 use std::num::ParseIntError;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -117,9 +119,9 @@ struct Flags {
     /// What this replica may lead
     #[arg(long, env, value_enum, default_value = "all")]
     role: Role,
-    /// Which of the shops a worker may lead: 1/3, 2/3 and 3/3 together are all
-    #[arg(long, env, default_value = "1/1", value_parser = Share::parse)]
-    share: Share,
+    /// Which of the shops it may lead, if not all: 1/3, 2/3 and 3/3 together are all
+    #[arg(long, env, value_parser = Share::parse)]
+    share: Option<Share>,
     /// A work that must be registered besides, since whoever deploys this counts on it
     #[arg(long)]
     expect: Vec<String>,
@@ -130,7 +132,7 @@ struct Flags {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Role {
-    /// Everything
+    /// Everything: shops, invoices and mail
     All,
     /// What is light, beside serving requests: invoices and mail
     Web,
@@ -182,15 +184,21 @@ impl Flags {
         })
     }
 
-    /// `mail` alone takes the spool, so a worker needs none.
-    fn restrict(&self, builder: Builder) -> Builder {
-        let spool = Spool(self.spool.clone());
-        let shops = self.shops();
-        match self.role {
-            Role::All => builder.state(spool),
-            Role::Web => builder.state(spool).except(shops.map(name)),
-            Role::Worker => builder.only(shops.filter(|shop| self.share.has(*shop)).map(name)),
-        }
+    fn restrict(&self, builder: Builder) -> anyhow::Result<Builder> {
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.shops().partition(|shop| self.share.is_none_or(|share| share.has(*shop)));
+        Ok(match (self.role, self.share) {
+            (Role::All, _) => builder.state(self.spool()?).except(others.into_iter().map(name)),
+            (Role::Web, None) => builder.state(self.spool()?).except(own.into_iter().map(name)),
+            (Role::Web, Some(_)) => anyhow::bail!("`--share` divides shops, and `--role web` leads none"),
+            (Role::Worker, _) => builder.only(own.into_iter().map(name)),
+        })
+    }
+
+    /// `mail` alone takes it, so a worker needs none.
+    fn spool(&self) -> io::Result<Spool> {
+        std::fs::create_dir_all(&self.spool)?;
+        Ok(Spool(self.spool.clone()))
     }
 }
 
@@ -198,7 +206,6 @@ impl Flags {
 async fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
     shared::log();
-    std::fs::create_dir_all(&flags.spool)?;
     let db = Db::connect(&flags.database_url).await?;
     db.create(TABLES).await?;
 
@@ -210,6 +217,6 @@ async fn main() -> anyhow::Result<()> {
         .expect(flags.shops().map(name))
         .expect(flags.expect.clone());
     let builder = flags.register(builder, &db);
-    flags.restrict(builder).run().await?;
+    flags.restrict(builder)?.run().await?;
     Ok(())
 }

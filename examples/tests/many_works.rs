@@ -35,16 +35,15 @@ mod sqlite {
 }
 
 const SHOPS: i64 = 200;
-/// Of all shops.
-const ORDERS: i64 = 12 * SHOPS;
+/// How long it takes to pack an order, in ms. A shop that has several is not done sooner.
+const PACKING: i64 = 500;
 
 async fn each_order_is_shipped_once(kind: Kind) {
     let database = TestDatabase::create(kind).await;
     let spool = tempfile::tempdir().expect("a directory");
     let replicas = Deployment::start(&database, launch(&database, spool.path()), "shop/0", 3).await;
-    let mut shops = Shops { database: &database, replicas };
+    let mut shops = Shops { database: &database, replicas, orders: 0 };
     shops.open().await;
-    place_orders(&database).await;
 
     shops.die_at_work().await;
     shops.freeze_while_they_ship().await;
@@ -53,9 +52,9 @@ async fn each_order_is_shipped_once(kind: Kind) {
 
     shops.are_done().await;
     shops.open().await;
-    assert_shipped(&database).await;
-    assert_invoiced(&database).await;
-    assert_mailed(spool.path());
+    assert_shipped(&database, shops.orders).await;
+    assert_invoiced(&database, shops.orders).await;
+    assert_mailed(spool.path(), shops.orders);
     shops.replicas.shut_down().await;
 }
 
@@ -63,22 +62,26 @@ fn launch(database: &TestDatabase, spool: &Path) -> Launch {
     Launch::bare(env!("CARGO_BIN_EXE_many_works"))
         .flag("--database-url", &database.url)
         .flag("--spool", spool.to_str().expect("a plain path"))
-        .flag("--packing", "500")
+        .flag("--packing", &PACKING.to_string())
         .flag("--lease", "3")
-}
-
-/// The program has made the table.
-async fn place_orders(database: &TestDatabase) {
-    let orders: Vec<_> = (0..ORDERS).map(|n| format!("({}, 'article {n}')", n % SHOPS)).collect();
-    database.execute(&format!("INSERT INTO orders (shop, article) VALUES {}", orders.join(", "))).await;
 }
 
 struct Shops<'d> {
     database: &'d TestDatabase,
     replicas: Deployment<'d>,
+    orders: i64,
 }
 
 impl Shops<'_> {
+    /// So many more in each shop.
+    async fn place_orders(&mut self, each: i64) {
+        let new = self.orders..self.orders + each * SHOPS;
+        self.orders = new.end;
+        let orders: Vec<_> = new.map(|n| format!("({}, 'article {n}')", n % SHOPS)).collect();
+        let insert = format!("INSERT INTO orders (shop, article) VALUES {}", orders.join(", "));
+        self.database.execute(&insert).await;
+    }
+
     /// Waits until every name is led.
     async fn open(&self) {
         lead(&self.replicas, &named(LIBRARIES, 0..SHOPS)).await;
@@ -96,25 +99,27 @@ impl Shops<'_> {
         self.succeeded(&led).await;
     }
 
-    /// Between the first statement of its transactions and the commit. It wakes up when its successors have shipped what it
-    /// was about to.
+    /// Between the first statement of a transaction and the commit; on SQLite, where the lock is the file, at the begin. It
+    /// wakes up when its successors have shipped what it was about to.
     async fn freeze_while_they_ship(&mut self) {
         let (leader, led) = self.at_work().await;
+        self.place_orders(4).await;
         let lock = Lock::take(self.database, "LOCK TABLE shipments IN EXCLUSIVE MODE").await;
-        lock.is_waited_for().await;
+        lock.is_waited_for_in(led.values().copied()).await;
         self.replicas.replica(leader).stop();
+        assert!(led.values().all(|led| self.replicas.is_sure(*led)), "a tenure was over before the freeze");
         lock.release().await;
         self.succeeded(&led).await;
         self.at_work().await;
-        self.wake(leader).await;
+        self.wake(leader, &led).await;
     }
 
     /// Its works have `margin` to stop, a tenth of a second here. Where 200 cannot, on a busy machine, the process has to end.
-    async fn wake(&mut self, pid: i32) {
+    async fn wake(&mut self, pid: i32, led: &BTreeMap<String, Leader>) {
         let replica = self.replicas.replica(pid);
         replica.cont();
-        let knows =
-            async || (replica.exited().is_some() || replica.log().contains("session lost")).then_some(());
+        let over = || !led.values().any(|led| self.replicas.is_sure(*led));
+        let knows = async || (replica.exited().is_some() || over()).then_some(());
         eventually("a woken replica to know", PATIENCE, knows).await;
         replica.term();
         let status = replica.wait_exit().await;
@@ -122,10 +127,10 @@ impl Shops<'_> {
         self.replicas.kill(pid).await;
     }
 
-    /// Waits until some more orders are shipped. Then who leads most names, and all that it leads.
-    async fn at_work(&self) -> (i32, BTreeMap<String, Leader>) {
+    /// Places orders and waits until some are shipped. Then who leads most names, and all that it leads.
+    async fn at_work(&mut self) -> (i32, BTreeMap<String, Leader>) {
         let shipped = self.shipped().await;
-        assert!(shipped < ORDERS - SHOPS, "the shops are done before the test is");
+        self.place_orders(2).await;
         let more = async || (self.shipped().await >= shipped + SHOPS / 2).then_some(());
         eventually("the shops to ship", PATIENCE, more).await;
 
@@ -148,14 +153,22 @@ impl Shops<'_> {
         eventually(&format!("successors for {} names", led.len()), PATIENCE, by_others).await;
     }
 
-    /// Waits until every order is shipped, invoiced and mailed.
+    /// Waits until every order is shipped, invoiced and mailed, as long as it gets on.
     async fn are_done(&self) {
-        const LEFT: &str = "SELECT (SELECT count(*) FROM orders WHERE NOT shipped) \
+        let mut left = self.left().await;
+        while left > 0 {
+            let less = async || Some(self.left().await).filter(|now| *now < left);
+            left = eventually("the next shipment, invoice or mail", PATIENCE, less).await;
+        }
+    }
+
+    /// What is still to be done: three things for each order.
+    async fn left(&self) -> i64 {
+        const LEFT: &str = "SELECT 3 * (SELECT count(*) FROM orders WHERE NOT shipped) \
             + (SELECT count(*) FROM shipments) - (SELECT count(*) FROM invoices) \
             + (SELECT count(*) FROM mails WHERE NOT spooled)";
 
-        let done = async || (self.database.number(LEFT).await == 0).then_some(());
-        eventually("the last mail", PATIENCE, done).await;
+        self.database.number(LEFT).await
     }
 
     async fn shipped(&self) -> i64 {
@@ -174,29 +187,29 @@ fn named(
 }
 
 /// Each order once, those of a shop in their order, and never under a term that was over.
-async fn assert_shipped(database: &TestDatabase) {
+async fn assert_shipped(database: &TestDatabase, orders: i64) {
     const ONCE: &str = "SELECT count(DISTINCT order_id) FROM shipments";
     const OUT_OF_ORDER: &str = "SELECT count(*) FROM (SELECT order_id, term, \
         lag(order_id) OVER shops AS last_order, lag(term) OVER shops AS last_term FROM shipments \
         WINDOW shops AS (PARTITION BY shop ORDER BY id)) s WHERE order_id <= last_order OR term < last_term";
 
-    assert_eq!(database.number("SELECT count(*) FROM shipments").await, ORDERS, "shipments");
-    assert_eq!(database.number(ONCE).await, ORDERS, "orders that were shipped");
+    assert_eq!(database.number("SELECT count(*) FROM shipments").await, orders, "shipments");
+    assert_eq!(database.number(ONCE).await, orders, "orders that were shipped");
     assert_eq!(database.number(OUT_OF_ORDER).await, 0, "shipments out of order");
 }
 
 /// Each shipment once, by numbers without a gap.
-async fn assert_invoiced(database: &TestDatabase) {
-    assert_eq!(database.number("SELECT count(*) FROM invoices").await, ORDERS, "invoices");
-    assert_eq!(database.number("SELECT max(number) FROM invoices").await, ORDERS, "the last number");
+async fn assert_invoiced(database: &TestDatabase, orders: i64) {
+    assert_eq!(database.number("SELECT count(*) FROM invoices").await, orders, "invoices");
+    assert_eq!(database.number("SELECT max(number) FROM invoices").await, orders, "the last number");
 }
 
-/// One mail for each order, whole.
-fn assert_mailed(spool: &Path) {
-    let mails = std::fs::read_dir(spool).expect("the spool");
-    let read = |mail: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(mail?.path());
-    let mails: BTreeSet<_> = mails.map(|mail| read(mail).expect("a mail")).collect();
-    let right: BTreeSet<_> = (0..ORDERS)
+/// One mail for each order, whole. What is no mail is a part that a tenure left.
+fn assert_mailed(spool: &Path, orders: i64) {
+    let files = std::fs::read_dir(spool).expect("the spool").map(|file| file.expect("a file").path());
+    let mails = files.filter(|file| file.extension().is_some_and(|extension| extension == "mail"));
+    let mails: BTreeSet<_> = mails.map(|mail| std::fs::read_to_string(mail).expect("a mail")).collect();
+    let right: BTreeSet<_> = (0..orders)
         .map(|n| format!("Order {}, article {n}, has left shop {}.\n", n + 1, n % SHOPS))
         .collect();
     assert_eq!(mails, right);
@@ -206,9 +219,10 @@ fn assert_mailed(spool: &Path) {
 async fn each_deployment_leads_its_share(kind: Kind) {
     let database = TestDatabase::create(kind).await;
     let spool = tempfile::tempdir().expect("a directory");
-    let launch = launch(&database, spool.path());
-    let worker = launch.clone().flag("--role", "worker");
-    let web = Deployment::start(&database, launch.flag("--role", "web"), "invoices", 2).await;
+    let not_made = spool.path().join("of workers");
+    let worker = launch(&database, &not_made).flag("--role", "worker");
+    let web = launch(&database, spool.path()).flag("--role", "web");
+    let web = Deployment::start(&database, web, "invoices", 2).await;
     let odd = Deployment::start(&database, worker.clone().flag("--share", "2/2"), "shop/1", 2).await;
     let mut even = Deployment::start(&database, worker.flag("--share", "1/2"), "shop/0", 1).await;
 
@@ -229,12 +243,32 @@ async fn each_deployment_leads_its_share(kind: Kind) {
     for deployment in [web, odd, even] {
         deployment.shut_down().await;
     }
+    assert!(!not_made.exists(), "a worker needs no spool");
 }
 
 /// Waits until these are the names that the deployment leads.
 async fn lead(deployment: &Deployment<'_>, names: &BTreeSet<String>) {
     let led = async || deployment.leaders().await.keys().eq(names).then_some(());
     eventually(&format!("a deployment to lead {} names", names.len()), PATIENCE, led).await;
+}
+
+#[tokio::test]
+async fn a_share_is_what_one_leads_that_leads_the_libraries_too() {
+    let database = TestDatabase::create(Kind::Sqlite).await;
+    let spool = tempfile::tempdir().expect("a directory");
+    let half = launch(&database, spool.path()).flag("--share", "2/2");
+    let half = Deployment::start(&database, half, "shop/1", 1).await;
+    lead(&half, &named(LIBRARIES, (1..SHOPS).step_by(2))).await;
+    half.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_share_of_no_shops_is_refused() {
+    let database = TestDatabase::create(Kind::Sqlite).await;
+    let spool = tempfile::tempdir().expect("a directory");
+    let replica = launch(&database, spool.path()).flag("--role", "web").flag("--share", "1/2").start();
+    assert_eq!(replica.wait_exit().await, Some(1), "{replica}");
+    assert!(replica.log().contains("`--role web` leads none"), "{replica}");
 }
 
 #[tokio::test]

@@ -61,20 +61,21 @@ impl Scan<'_> {
         self.replicas.freeze(leader.pid).await;
         self.replicas.leader_after(leader.term).await;
         self.moves().await;
-        self.replicas.wake(leader.pid).await;
+        self.replicas.wake(leader).await;
     }
 
-    /// The same, and the freeze comes between the first statement of its transaction and the commit.
+    /// The same, and the freeze comes between the first statement of its transaction and the commit; on SQLite, where the lock
+    /// is the file, at its begin.
     async fn freezes_in_its_transaction(&mut self) {
         self.moves().await;
         let leader = self.replicas.leader().await;
         let lock = Lock::take(self.database, "LOCK TABLE totals IN EXCLUSIVE MODE").await;
-        lock.is_waited_for().await;
-        self.replicas.replica(leader.pid).stop();
+        lock.is_waited_for_in([leader]).await;
+        self.replicas.freeze_leading(leader);
         lock.release().await;
         self.replicas.leader_after(leader.term).await;
         self.moves().await;
-        self.replicas.wake(leader.pid).await;
+        self.replicas.wake(leader).await;
     }
 
     /// Waits until it has got some way from here.

@@ -78,13 +78,13 @@ impl Relay<'_> {
         let lock =
             Lock::take(self.outbox.database, "SELECT * FROM outbox WHERE sent_at IS NULL FOR UPDATE").await;
         drop(held);
-        lock.is_waited_for().await;
-        self.replicas.replica(leader.pid).stop();
+        lock.is_waited_for_in([leader]).await;
+        self.replicas.freeze_leading(leader);
         let mut held = self.receiver.hold();
         lock.release().await;
 
         assert!(held.arrived().await > leader.term, "sent by a successor");
-        self.replicas.wake(leader.pid).await;
+        self.replicas.wake(leader).await;
         drop(held);
         self.outbox.sent().await;
     }
@@ -107,13 +107,13 @@ impl Relay<'_> {
         for insert in self.outbox.inserts(1_500) {
             lock.run(&insert).await;
         }
-        self.replicas.replica(leader.pid).stop();
+        self.replicas.freeze_leading(leader);
         let mut held = self.receiver.hold();
         lock.release().await;
 
         let term = held.arrived().await;
         assert!(term > leader.term, "sent by a successor");
-        self.replicas.wake(leader.pid).await;
+        self.replicas.wake(leader).await;
         drop(held);
         self.outbox.sent().await;
     }

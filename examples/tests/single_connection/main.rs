@@ -4,9 +4,10 @@ mod upstream;
 
 use std::time::Duration;
 
+use leader_tests::harness::deployment::Leader;
 use leader_tests::harness::{Deployment, Kind, Launch, Lock, TestDatabase};
 
-use upstream::{Session, Upstream};
+use upstream::{Session, Upstream, welcome};
 
 #[tokio::test]
 async fn postgres() {
@@ -52,20 +53,20 @@ struct Feed<'d> {
 impl Feed<'_> {
     async fn dies(&mut self) {
         let (leader, sessions) = self.reads().await;
-        self.replicas.kill(leader).await;
+        self.replicas.kill(leader.pid).await;
         assert_eq!(self.upstream.opens_after(sessions).await, Some(Session::Closed));
     }
 
     /// The read that it sits in never returns by itself.
     async fn stops(&mut self) {
         let (leader, sessions) = self.reads().await;
-        self.replicas.stop(leader).await;
+        self.replicas.stop(leader.pid).await;
         assert_eq!(self.upstream.opens_after(sessions).await, Some(Session::Closed));
     }
 
     async fn freezes(&mut self) {
         let (leader, sessions) = self.reads().await;
-        self.replicas.freeze(leader).await;
+        self.replicas.freeze(leader.pid).await;
         assert_eq!(self.upstream.opens_after(sessions).await, Some(Session::Silent));
         self.replicas.wake(leader).await;
     }
@@ -75,19 +76,18 @@ impl Feed<'_> {
         let (leader, sessions) = self.reads().await;
         let lock = Lock::take(self.database, "LOCK TABLE leader_sessions").await;
         self.upstream.closes().await;
-        let holder = self.replicas.replica(leader);
-        holder.wait_line("lease lost").await;
+        self.replicas.says(leader, "lease lost").await;
         // By its return, not by the end of its process.
-        holder.wait_line("stepped down").await;
+        self.replicas.says(leader, "stepped down").await;
         lock.release().await;
         assert_eq!(self.upstream.opens_after(sessions).await, Some(Session::Closed));
     }
 
-    /// Waits until the leader reads from its session; its process, and how many were dialled so far.
-    async fn reads(&self) -> (i32, usize) {
+    /// Waits until the leader reads from its session. Who that is, and how many were dialled so far.
+    async fn reads(&self) -> (Leader, usize) {
         self.upstream.opens_after(0).await;
-        let leader = self.replicas.leader().await;
-        self.replicas.replica(leader.pid).wait_line("welcome").await;
-        (leader.pid, self.upstream.sessions().len())
+        let (leader, sessions) = (self.replicas.leader().await, self.upstream.sessions().len());
+        self.replicas.replica(leader.pid).wait_line(&welcome(sessions)).await;
+        (leader, sessions)
     }
 }

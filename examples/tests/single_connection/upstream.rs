@@ -71,6 +71,11 @@ impl Drop for Upstream {
     }
 }
 
+/// What the session of this number reads.
+pub(crate) fn welcome(session: usize) -> String {
+    format!("welcome, session {session}.")
+}
+
 struct Server {
     listener: TcpListener,
     patience: Duration,
@@ -105,7 +110,7 @@ impl Server {
         }
         stream.set_nonblocking(true).expect("a socket of this process");
         // Then nothing more, for whoever reads on.
-        let _ = stream.write_all(b"welcome\n");
+        let _ = writeln!(stream, "{}", welcome(seen.len() + 1));
         self.open = Some(Open { stream, at: seen.len(), heard: Instant::now() });
         seen.push(Session::Open);
     }

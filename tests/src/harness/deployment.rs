@@ -159,16 +159,43 @@ impl<'d> Deployment<'d> {
         }
     }
 
-    /// Wakes a replica that somebody else has succeeded, and waits until it knows.
+    /// Freezes a replica in the midst of this tenure, whoever waits for it.
     ///
     /// # Panics
     ///
-    /// When it does not hear of it.
-    pub async fn wake(&self, pid: i32) {
-        let replica = self.replica(pid);
-        replica.cont();
-        replica.wait_line("session lost").await;
-        replica.wait_line("stepped down").await;
+    /// When the tenure was over before.
+    pub fn freeze_leading(&self, leader: Leader) {
+        self.replica(leader.pid).stop();
+        assert!(self.is_sure(leader), "the tenure was over before the freeze: {leader:?}");
+    }
+
+    /// Wakes a replica that somebody else has succeeded, and waits until this tenure of it is over.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end it.
+    pub async fn wake(&self, old: Leader) {
+        self.replica(old.pid).cont();
+        self.says(old, "stepped down").await;
+    }
+
+    /// The first line with this text that the replica logged in this tenure, or will.
+    ///
+    /// # Panics
+    ///
+    /// When there is none in good time.
+    pub async fn says(&self, leader: Leader, text: &str) -> String {
+        self.replica(leader.pid).wait_line_of(leader.term, text).await
+    }
+
+    /// Whether the replica believes that this tenure of it goes on.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such replica.
+    pub fn is_sure(&self, leader: Leader) -> bool {
+        let replica = self.replica(leader.pid);
+        !["lease lost", "stepped down"].iter().any(|end| replica.has_line_of(leader.term, end))
     }
 
     /// Stops all of them, one after the other.

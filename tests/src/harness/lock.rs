@@ -6,6 +6,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, MySql, Postgres, Sqlite, raw_sql};
 
 use super::database::{Kind, TestDatabase};
+use super::deployment::Leader;
 use super::eventually;
 use super::replica::PATIENCE;
 
@@ -49,27 +50,44 @@ impl<'d> Lock<'d> {
         lock
     }
 
-    /// Waits until somebody waits for it.
+    /// Waits until somebody waits for it. On SQLite he does so at the begin of his transaction.
     ///
     /// # Panics
     ///
     /// When nobody does in good time.
     pub async fn is_waited_for(&self) {
+        self.is_waited_for_by("TRUE").await;
+    }
+
+    /// Waits until one of these tenures waits for it, in a fenced transaction. Only PostgreSQL tells whose it is; elsewhere
+    /// it is anybody.
+    ///
+    /// # Panics
+    ///
+    /// When none does in good time.
+    pub async fn is_waited_for_in(&self, tenures: impl IntoIterator<Item = Leader>) {
+        // The fence writes it there.
+        let tagged = tenures.into_iter().map(|Leader { term, .. }| format!("'leader:{term}:%'"));
+        let tagged = format!("application_name LIKE ANY (ARRAY[{}])", tagged.collect::<Vec<_>>().join(", "));
+        self.is_waited_for_by(&tagged).await;
+    }
+
+    /// By somebody of whom this condition is true on PostgreSQL.
+    async fn is_waited_for_by(&self, whom: &str) {
         /// Nothing tells who waits for a file.
         const ON_SQLITE: Duration = Duration::from_millis(300);
 
         let waiting = match self.database.kind {
-            Kind::Postgres => {
+            Kind::Postgres => format!(
                 "SELECT count(*) FROM pg_stat_activity \
-                 WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            }
-            Kind::MySql => {
-                "SELECT count(*) FROM information_schema.processlist \
-                 WHERE db = database() AND state LIKE 'Waiting for%lock'"
-            }
+                 WHERE datname = current_database() AND wait_event_type = 'Lock' AND {whom}"
+            ),
+            Kind::MySql => "SELECT count(*) FROM information_schema.processlist \
+                            WHERE db = database() AND state LIKE 'Waiting for%lock'"
+                .to_owned(),
             Kind::Sqlite => return tokio::time::sleep(ON_SQLITE).await,
         };
-        let waited_for = async || (self.database.number(waiting).await > 0).then_some(());
+        let waited_for = async || (self.database.number(&waiting).await > 0).then_some(());
         eventually("somebody who waits for the lock", PATIENCE, waited_for).await;
     }
 

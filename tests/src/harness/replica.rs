@@ -237,10 +237,28 @@ impl Replica {
     ///
     /// As [`wait_line`](Self::wait_line).
     pub async fn wait_line_with(&self, texts: &[&str]) -> String {
-        let fits = |line: &&String| texts.iter().any(|text| line.contains(text));
-        let line = || lock(&self.said.log).iter().find(fits).cloned();
+        self.wait_line_that(&format!("{texts:?}"), |line| texts.iter().any(|text| line.contains(text))).await
+    }
+
+    /// The first line of its log that was written in the tenure of this term and holds this text, logged already or to
+    /// come. What an earlier tenure left in the log is not taken for it.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_line`](Self::wait_line).
+    pub async fn wait_line_of(&self, term: i64, text: &str) -> String {
+        self.wait_line_that(&format!("`{text}` of term {term}"), |line| is_of(term, text, line)).await
+    }
+
+    /// Whether it has logged such a line.
+    pub fn has_line_of(&self, term: i64, text: &str) -> bool {
+        lock(&self.said.log).iter().any(|line| is_of(term, text, line))
+    }
+
+    async fn wait_line_that(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+        let line = || lock(&self.said.log).iter().find(|line| fits(line)).cloned();
         let found = tokio::time::timeout(PATIENCE, on_news(line)).await;
-        found.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for {texts:?} in the log of {self}"))
+        found.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for {what} in the log of {self}"))
     }
 
     /// Asks it to stop (SIGTERM).
@@ -439,6 +457,11 @@ fn on_lines(pipe: impl std::io::Read + Send + 'static, said: Arc<Said>, take: fn
             NEWS.send_modify(|lines| *lines += 1);
         }
     });
+}
+
+/// Whether this line of a log was written in the tenure of this term, and holds this text.
+fn is_of(term: i64, text: &str, line: &str) -> bool {
+    line.contains(text) && line.contains(&format!("term={term} "))
 }
 
 /// A panic of a test while it holds one of these changes nothing about what is inside.

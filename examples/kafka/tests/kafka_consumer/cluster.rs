@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use futures::future::join_all;
 use leader_tests::harness::PATIENCE;
 use rskafka::chrono::DateTime;
 use rskafka::client::ClientBuilder;
@@ -22,6 +23,7 @@ pub(crate) struct Cluster {
     process: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
+    /// By their number.
     partitions: Vec<PartitionClient>,
 }
 
@@ -40,18 +42,14 @@ impl Cluster {
         Self { brokers, process, orders, answers, partitions }
     }
 
-    /// Appends these to a partition, as one batch.
-    pub(crate) async fn append(&self, partition: i32, values: &[String]) {
-        let record = |value: &String| Record {
-            key: None,
-            value: Some(value.clone().into_bytes()),
-            headers: BTreeMap::new(),
-            timestamp: DateTime::default(),
-        };
-        let partition =
-            self.partitions.iter().find(|other| other.partition() == partition).expect("one of them");
-        let appended = partition.produce(values.iter().map(record).collect(), Compression::NoCompression);
-        timeout(PATIENCE, appended).await.expect("a broker that answers").expect("a broker that takes it");
+    /// Appends to each partition what is meant for it, in batches of so many.
+    pub(crate) async fn append(&self, values: &[Vec<String>], batch: usize) {
+        let appends = self.partitions.iter().zip(values).map(async |(partition, values)| {
+            for batch in values.chunks(batch) {
+                append(partition, batch).await;
+            }
+        });
+        join_all(appends).await;
     }
 
     /// It closes its connections, and refuses others.
@@ -83,6 +81,18 @@ impl Drop for Cluster {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// As one batch.
+async fn append(partition: &PartitionClient, values: &[String]) {
+    let record = |value: &String| Record {
+        key: None,
+        value: Some(value.clone().into_bytes()),
+        headers: BTreeMap::new(),
+        timestamp: DateTime::default(),
+    };
+    let appended = partition.produce(values.iter().map(record).collect(), Compression::NoCompression);
+    timeout(PATIENCE, appended).await.expect("a broker that answers").expect("a broker that takes it");
 }
 
 fn line(from: &mut BufReader<ChildStdout>) -> String {

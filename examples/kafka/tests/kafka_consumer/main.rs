@@ -21,8 +21,9 @@ async fn sqlite() {
 const RECORDS: i64 = 10_000;
 /// One record of so many is no payment.
 const ONE_IS_ODD: i64 = 1_000;
-/// How many are appended to a partition together.
-const BATCH: usize = 4;
+/// How many at a time a partition brings, where a leader is to be met half-way: the cluster hands out what was appended
+/// together.
+const FEW: usize = 4;
 
 async fn each_record_is_applied_once(kind: Kind) {
     let database = TestDatabase::create(kind).await;
@@ -31,11 +32,13 @@ async fn each_record_is_applied_once(kind: Kind) {
         .flag("--database-url", &database.url)
         .flag("--brokers", &cluster.brokers)
         .flag("--topic", TOPIC)
-        .flag("--quiet", "2")
+        .flag("--quiet", "1")
+        .flag("--answer", "2")
         .flag("--lease", "2");
     let replicas = Deployment::start(&database, launch, "payments", 3).await;
     let mut consumer = Consumer { database: &database, cluster, replicas, written: 0 };
 
+    consumer.writes_where_it_begins().await;
     consumer.dies_in_its_transaction().await;
     consumer.dies_half_way().await;
     consumer.freezes_in_its_transaction().await;
@@ -60,14 +63,22 @@ struct Consumer<'d> {
     written: i64,
 }
 
-impl Consumer<'_> {
-    /// Between what a record brings and its offset.
+impl<'d> Consumer<'d> {
+    /// Before there is a record.
+    async fn writes_where_it_begins(&self) {
+        let begun = async || {
+            let begun = self.database.number("SELECT count(*) FROM offsets WHERE next_offset = 0").await;
+            (begun == i64::from(PARTITIONS)).then_some(())
+        };
+        eventually("the offset of each partition", PATIENCE, begun).await;
+    }
+
     async fn dies_in_its_transaction(&mut self) {
-        let leader = self.replicas.leader().await;
-        let lock = Lock::take(self.database, "LOCK TABLE offsets IN EXCLUSIVE MODE").await;
-        self.write(1_500).await;
-        lock.is_waited_for().await;
-        self.replicas.replica(leader.pid).kill();
+        let (leader, lock) = self.is_in_its_transaction().await;
+        let dying = self.replicas.replica(leader.pid);
+        dying.kill();
+        dying.wait_exit().await;
+        assert!(self.replicas.is_sure(leader), "it had lost its lease before it died");
         lock.release().await;
         self.replicas.kill(leader.pid).await;
         self.applies_all().await;
@@ -75,15 +86,12 @@ impl Consumer<'_> {
 
     /// It wakes up when its successor has applied what it was about to.
     async fn freezes_in_its_transaction(&mut self) {
-        let leader = self.replicas.leader().await;
-        let lock = Lock::take(self.database, "LOCK TABLE offsets IN EXCLUSIVE MODE").await;
-        self.write(1_500).await;
-        lock.is_waited_for().await;
-        self.replicas.replica(leader.pid).stop();
+        let (leader, lock) = self.is_in_its_transaction().await;
+        self.replicas.freeze_leading(leader);
         lock.release().await;
         self.replicas.leader_after(leader.term).await;
         self.applies_all().await;
-        self.replicas.wake(leader.pid).await;
+        self.replicas.wake(leader).await;
     }
 
     async fn stops_half_way(&mut self) {
@@ -97,7 +105,7 @@ impl Consumer<'_> {
         self.replicas.freeze(leader.pid).await;
         self.replicas.leader_after(leader.term).await;
         self.applies_all().await;
-        self.replicas.wake(leader.pid).await;
+        self.replicas.wake(leader).await;
     }
 
     async fn dies_half_way(&mut self) {
@@ -113,7 +121,7 @@ impl Consumer<'_> {
         self.database.execute(&shift(RECORDS)).await;
         self.replicas.stop(leader.pid).await;
         let next = self.replicas.leader_after(leader.term).await;
-        let refused = self.replicas.replica(next.pid).wait_line("stepped down with an error").await;
+        let refused = self.replicas.says(next, "stepped down with an error").await;
         assert!(refused.contains("partition 0 of payments"), "{refused}");
         self.replicas.leader_after(next.term).await;
         self.database.execute(&shift(-RECORDS)).await;
@@ -125,7 +133,7 @@ impl Consumer<'_> {
         self.write(700).await;
         let leader = self.replicas.leader().await;
         (1..=BROKERS).for_each(|broker| self.cluster.take_down(broker));
-        self.replicas.replica(leader.pid).wait_line("Failed to connect").await;
+        self.replicas.says(leader, "Failed to connect").await;
         (1..=BROKERS).for_each(|broker| self.cluster.bring_up(broker));
         self.write(300).await;
         self.applies_all().await;
@@ -155,29 +163,43 @@ impl Consumer<'_> {
     /// Waits until the leader has given its name back with an error that says why, and another has been elected.
     async fn hands_over(&self) {
         let leader = self.replicas.leader().await;
-        let refused = self.replicas.replica(leader.pid).wait_line("no broker answers").await;
-        assert!(refused.contains("stepped down with an error reason=\"work returned\""), "{refused}");
+        let refused = self.replicas.says(leader, "stepped down with an error").await;
+        assert!(refused.contains("reason=\"work returned\""), "{refused}");
+        assert!(refused.contains("no broker answers"), "{refused}");
         self.replicas.leader_after(leader.term).await;
     }
 
     /// Record `n` goes to partition `n % PARTITIONS`.
     async fn write(&mut self, records: i64) {
+        self.write_in(usize::MAX, records).await;
+    }
+
+    /// In batches of so many.
+    async fn write_in(&mut self, batch: usize, records: i64) {
         let new = self.written..self.written + records;
         self.written = new.end;
-        for partition in 0..PARTITIONS {
-            let of_partition = |n: &i64| n % i64::from(PARTITIONS) == i64::from(partition);
-            let values: Vec<_> = new.clone().filter(of_partition).map(value).collect();
-            for batch in values.chunks(BATCH) {
-                self.cluster.append(partition, batch).await;
-            }
-        }
+        let of_partition =
+            |partition: i64| new.clone().filter(move |n| n % i64::from(PARTITIONS) == partition);
+        let values: Vec<Vec<_>> =
+            (0..PARTITIONS).map(|partition| of_partition(partition.into()).map(value).collect()).collect();
+        self.cluster.append(&values, batch).await;
+    }
+
+    /// Writes, and waits until the leader stands between what a record brings and its offset. On SQLite, where the lock is the
+    /// file, it stands at the begin of its transaction, and cannot renew: little time may pass until the lock is released.
+    async fn is_in_its_transaction(&mut self) -> (Leader, Lock<'d>) {
+        let leader = self.replicas.leader().await;
+        let lock = Lock::take(self.database, "LOCK TABLE offsets IN EXCLUSIVE MODE").await;
+        self.write(1_500).await;
+        lock.is_waited_for_in([leader]).await;
+        (leader, lock)
     }
 
     /// Writes, and waits until the leader has begun with it.
     async fn is_half_way(&mut self) -> Leader {
         let leader = self.replicas.leader().await;
         let before = self.written;
-        self.write(1_000).await;
+        self.write_in(FEW, 1_000).await;
         let begun = async || (self.applied().await > before).then_some(());
         eventually("the first of the records", PATIENCE, begun).await;
         leader
