@@ -98,6 +98,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         test: real!("transactions", "rolled_back::a_rollback_of_the_works_own::sqlite"),
     },
     Mutant {
+        name: "savepoints-are-judged-too-soon-sqlite",
+        file: "leader/src/transaction/sqlite.rs",
+        guard: "const DEPTH_LAGS: bool = true;",
+        without: "const DEPTH_LAGS: bool = false;",
+        test: real!("transactions", "basics::a_savepoint_that_is_dropped_is_rolled_back::sqlite"),
+    },
+    Mutant {
         name: "full-queues-keep-names-postgres",
         file: "leader/src/store/postgres.rs",
         guard: "Err(error) if error.source.downcast_ref().is_some_and(takes_no_notification) => {",
