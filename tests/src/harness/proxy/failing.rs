@@ -3,6 +3,16 @@
 
 use crate::harness::database::Kind;
 
+/// Whether its last message is a plain query.
+pub(super) fn is_plain(kind: Kind, request: &[u8]) -> bool {
+    let last = last_message(kind, request).map(|last| &request[last..]);
+    match kind {
+        Kind::Postgres => matches!(last, Some([b'Q', ..])),
+        Kind::MySql => matches!(last, Some([_, _, _, _, 0x03, ..])),
+        Kind::Sqlite => false,
+    }
+}
+
 /// The request with a query that fails with this code in place of its last one, if that is a plain query.
 pub(super) fn request(kind: Kind, request: &[u8], code: &str) -> Option<Vec<u8>> {
     // A rollback that was put off comes before.
