@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leader_tests::chaos::{Options, Report, any_seed, run_all};
-use leader_tests::harness::Kind;
+use leader_tests::chaos::{Options, Report, run_all};
+use leader_tests::harness::{Kind, any_seed};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_promise_is_broken_by_known_faults() {

@@ -38,19 +38,6 @@ pub struct Options {
     pub length: Duration,
 }
 
-/// That of `LEADER_TEST_SEED`, or any.
-///
-/// # Panics
-///
-/// When the variable holds no number.
-pub fn any_seed() -> u64 {
-    match std::env::var("LEADER_TEST_SEED") {
-        Ok(seed) => seed.parse().expect("`LEADER_TEST_SEED` is a whole number"),
-        // Short enough to be typed.
-        Err(_) => fastrand::u32(..).into(),
-    }
-}
-
 /// Runs replicas on each of these databases, side by side, and checks what they did. Where something is found, the logs
 /// and the history are kept, and the report says where.
 ///
