@@ -59,7 +59,11 @@ impl Post {
     /// Does this to the process.
     pub(super) async fn apply(&mut self, timed: &Timed) {
         let until = Instant::now() + timed.length;
+        let has_ended = self.has_ended();
         let Running { replica, process } = self.running.as_mut().expect("there is always somebody");
+        if !has_ended {
+            process.faults.push(timed.clone());
+        }
         match timed.fault {
             Fault::Freeze { .. } => {
                 let from = now_ms();
@@ -127,6 +131,7 @@ impl Post {
             status: None,
             panic: None,
             log: log.display().to_string(),
+            faults: Vec::new(),
         };
         self.running = Some(Running { replica: launch.start(), process });
     }

@@ -56,7 +56,7 @@ async fn run(options: &Options, database: TestDatabase, server: Option<Server>) 
     let mut logs = tempfile::Builder::new().prefix("leader-chaos-").disable_cleanup(true).tempdir()?;
     let schedule = Schedule::random(kind, options.seed, options.length);
     let history = happen(options, &schedule, logs.path(), database, server).await;
-    let report = Report::of(options.seed, &schedule, &history, logs.path());
+    let report = Report::of(options.seed, &history, logs.path());
     if report.is_good() {
         logs.disable_cleanup(false);
     } else {
@@ -140,8 +140,7 @@ async fn disturb(site: Arc<Site>, faults: Vec<Timed>, begun: Instant) -> Vec<Dis
     let mut disturbances = Vec::new();
     for timed in faults {
         sleep_until(begun + timed.at).await;
-        let span = site.apply(&timed).await;
-        disturbances.push(Disturbance { timed, span });
+        disturbances.push(site.apply(timed).await);
     }
     disturbances
 }

@@ -90,8 +90,16 @@ impl Story {
 
     fn disturbed(mut self, fault: Fault, from: i64, until: i64) -> Self {
         let timed = Timed { at: Duration::ZERO, length: Duration::ZERO, fault };
-        self.0.disturbances.push(Disturbance { timed, span: Span { from, until } });
+        let span = Span { from, until };
+        self.0.disturbances.push(Disturbance { timed, span, came: true, missed: None });
         self
+    }
+
+    /// To a standby that has missed what was committed since a moment.
+    fn failed_over(self, missed_from: i64, from: i64, until: i64) -> Self {
+        let mut story = self.disturbed(Fault::FailOver, from, until);
+        story.0.disturbances.last_mut().unwrap().missed = Some(Span { from: missed_from, until: from });
+        story
     }
 
     /// A row of `ledger`, with the next id.
@@ -99,7 +107,7 @@ impl Story {
         let id = self.0.rows.last().map_or(0, |last| last.id) + 1;
         let instance = self.0.processes[process].instance.clone();
         let row = LedgerRow { name: "ledger".to_owned(), term, instance, seq: id, at_ms };
-        self.0.rows.push(Row { id, row, unseen });
+        self.0.rows.push(Row { id, row, unseen, seen: at_ms + 40 });
         self
     }
 
@@ -163,6 +171,7 @@ fn process(replica: usize) -> Process {
         status: Some(0),
         panic: None,
         log: String::new(),
+        faults: Vec::new(),
     }
 }
 
@@ -286,8 +295,13 @@ fn rows_stay() {
     };
     vanished().breaks(Breach::LostRow);
     vanished().disturbed(Fault::Restart { power_cut: true }, 20_100, 22_000).breaks(Breach::LostRow);
-    vanished().disturbed(Fault::FailOver, 20_100, 22_000).passes();
-    vanished().disturbed(Fault::FailOver, 18_000, 19_000).breaks(Breach::LostRow);
+    vanished().failed_over(18_000, 20_100, 22_000).passes();
+    // Committed late.
+    vanished().failed_over(20_020, 20_100, 22_000).passes();
+    // The standby has it, or it was written to the new primary.
+    vanished().failed_over(20_050, 22_000, 24_000).breaks(Breach::LostRow);
+    vanished().failed_over(50_000, 52_000, 54_000).breaks(Breach::LostRow);
+    vanished().failed_over(16_000, 18_000, 20_010).breaks(Breach::LostRow);
 }
 
 #[test]
