@@ -194,7 +194,11 @@ fn failing(replica: usize) -> Fault {
 }
 
 fn cut(replica: usize) -> Fault {
-    Fault::Link { replica, whose: Whose::All, trouble: Trouble::Held { way: Way::Both } }
+    cut_off(replica, Whose::All)
+}
+
+fn cut_off(replica: usize, whose: Whose) -> Fault {
+    Fault::Link { replica, whose, trouble: Trouble::Held { way: Way::Both } }
 }
 
 #[test]
@@ -262,7 +266,7 @@ fn who_was_robbed_has_its_grace() {
         late.tenure(1, 6, 20_150, END).passes_by(Excuse::Robbed);
         robbed(fault).lost(0, 5, 200, 22_000, 23_100).tenure(1, 6, 20_050, END).breaks(Breach::Overlap);
     }
-    for fault in [cut(0), Fault::LockRows { table: "leader_names" }] {
+    for fault in [cut(0), Fault::LockRows { table: "leader_sessions" }] {
         robbed(fault).lost(0, 5, 200, 20_300, 21_000).tenure(1, 6, 20_050, END).breaks(Breach::Overlap);
     }
     for fault in [Fault::DeleteSessions { replica: 1 }, Fault::DeleteName { name: "returns" }, failing(0)] {
@@ -284,6 +288,20 @@ fn a_lease_is_lost_for_a_reason() {
     // What fails in passing is sent again, and a connection is dialled again.
     lost().disturbed(failing(0), 16_000, 20_000).breaks(Breach::Loss);
     lost().disturbed(Fault::KillBackends { count: 4 }, 19_000, 19_001).breaks(Breach::Loss);
+}
+
+/// Renewals share nothing with works.
+#[test]
+fn what_stops_works_alone_costs_no_lease() {
+    let lost = |kind| Story::new().on(kind).lost(0, 5, 200, 20_000, 20_100).tenure(1, 6, 21_000, END);
+    for kind in [Kind::Postgres, Kind::MySql] {
+        lost(kind).disturbed(cut_off(0, Whose::Works), 16_000, 18_000).breaks(Breach::Loss);
+        lost(kind).disturbed(cut_off(0, Whose::Keeper), 16_000, 18_000).passes();
+        lost(kind).disturbed(Fault::LockRows { table: "leader_names" }, 16_000, 18_000).breaks(Breach::Loss);
+        lost(kind).disturbed(Fault::LockRows { table: "leader_sessions" }, 16_000, 18_000).passes();
+    }
+    lost(Kind::Postgres).disturbed(Fault::ReadOnly, 16_000, 18_000).breaks(Breach::Loss);
+    lost(Kind::MySql).disturbed(Fault::ReadOnly, 16_000, 18_000).passes();
 }
 
 #[test]
@@ -398,6 +416,9 @@ fn somebody_leads_while_all_is_well() {
     let found =
         gap().disturbed(cut(0), 20_000, 25_000).disturbed(cut(1), 20_000, 25_000).verdict().violations;
     assert_eq!(found.len(), 1, "of the third: {found:?}");
+    let faults = [0, 1, 2].map(|replica| cut_off(replica, Whose::Works));
+    let works = faults.into_iter().fold(gap(), |story, fault| story.disturbed(fault, 20_000, 25_000));
+    assert_eq!(works.verdict().violations.len(), 3, "keepers campaign all the same");
     let found = gap().disturbed(Fault::ReadOnly, 20_000, 25_000).verdict().violations;
     assert_eq!(found.len(), 3, "the keeper does not mind: {found:?}");
     gap().on(Kind::MySql).disturbed(Fault::ReadOnly, 20_000, 25_000).passes();
