@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, MySql, Postgres, Sqlite, raw_sql};
+use sqlx::{AssertSqlSafe, Connection, MySql, Postgres, Sqlite, SqliteConnection, raw_sql};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::history::{Disturbance, Span};
@@ -203,17 +203,43 @@ impl Place {
         match self.database.kind {
             Kind::Postgres => run::<Postgres>(url, statements, open).await,
             Kind::MySql => run::<MySql>(url, statements, open).await,
-            Kind::Sqlite => run::<Sqlite>(url, statements, open).await,
+            Kind::Sqlite => run_on_file(url, statements, open).await,
         }
     }
+}
+
+/// Works that write without a pause leave no more than moments, which SQLite's own wait is too seldom awake for.
+async fn run_on_file(url: &str, statements: &str, open: Duration) -> sqlx::Result<usize> {
+    const OFTEN: &str = "PRAGMA busy_timeout = 10";
+    const PAUSE: Duration = Duration::from_millis(5);
+    const PATIENT: Duration = Duration::from_secs(5);
+
+    let until = Instant::now() + PATIENT;
+    let mut connection = SqliteConnection::connect(url).await?;
+    Sqlite::run(&mut connection, OFTEN).await?;
+    let rows = loop {
+        match Sqlite::rows(&mut connection, statements).await {
+            Err(_) if Instant::now() < until => {
+                let _ = Sqlite::run(&mut connection, "ROLLBACK").await;
+                sleep(PAUSE).await;
+            }
+            answer => break answer?,
+        }
+    };
+    keep(connection, open).await;
+    Ok(rows)
 }
 
 async fn run<DB: Sql>(url: &str, statements: &str, open: Duration) -> sqlx::Result<usize> {
     let mut connection = DB::Connection::connect(url).await?;
     let rows = DB::rows(&mut connection, statements).await?;
+    keep(connection, open).await;
+    Ok(rows)
+}
+
+async fn keep(connection: impl Connection, open: Duration) {
     sleep(open).await;
     let _ = connection.close().await;
-    Ok(rows)
 }
 
 /// Between two attempts at a database that is down.

@@ -1,6 +1,7 @@
 //! The place of one replica: who stands there, what is done to him, and who comes after him.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
@@ -43,16 +44,21 @@ impl Post {
     }
 
     /// Waits. Who ends by himself meanwhile has a successor of his kind half a second later.
-    pub(super) async fn tend(&mut self, until: Instant) {
+    pub(super) async fn tend(&mut self, until: impl Future<Output = ()>) {
         const PAUSE: Duration = Duration::from_millis(500);
 
-        while Instant::now() < until {
+        let mut until = pin!(until);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut until => return,
+                () = sleep(LOOK) => {}
+            }
             if self.has_ended() {
                 self.bury().await;
                 sleep(PAUSE).await;
                 self.start(self.past.last().is_some_and(|last| last.stubborn));
             }
-            sleep_until(until.min(Instant::now() + LOOK)).await;
         }
     }
 

@@ -94,18 +94,25 @@ async fn happen(
     let observer = tokio::spawn(observe(Arc::clone(&site), enough.clone()));
     let pulse = Pulse::feel(logs);
     let mut lanes = schedule.lanes();
+    let over = CancellationToken::new();
     let posts = join_all(posts.enumerate().map(|(replica, post)| {
         let place = lanes.iter().position(|(lane, _)| *lane == Lane::Process(replica));
         let faults = place.map(|place| lanes.swap_remove(place).1).unwrap_or_default();
-        stand(post, faults, begun, begun + options.length + CALM)
+        stand(post, faults, begun, &over)
     }));
     let lanes = lanes.into_iter().map(|(_, faults)| tokio::spawn(disturb(Arc::clone(&site), faults, begun)));
     let lanes: Vec<_> = lanes.collect();
-    let posts = posts.await;
-    let mut disturbances = Vec::new();
-    for lane in lanes {
-        disturbances.extend(lane.await.expect("what was broken is mended"));
-    }
+    let mended = async {
+        let mut disturbances = Vec::new();
+        for lane in lanes {
+            disturbances.extend(lane.await.expect("what was broken is mended"));
+        }
+        // Some of it may have been late.
+        sleep_until((begun + options.length).max(Instant::now()) + CALM).await;
+        over.cancel();
+        disturbances
+    };
+    let (posts, disturbances) = tokio::join!(posts, mended);
     let watched = Span { from, until: now_ms() };
     let processes = join_all(posts.into_iter().map(Post::dismiss)).await.concat();
     enough.cancel();
@@ -126,12 +133,12 @@ fn launch(options: &Options, url: &str) -> Launch {
 }
 
 /// The lane of one replica's processes.
-async fn stand(mut post: Post, faults: Vec<Timed>, begun: Instant, until: Instant) -> Post {
+async fn stand(mut post: Post, faults: Vec<Timed>, begun: Instant, over: &CancellationToken) -> Post {
     for timed in faults {
-        post.tend(begun + timed.at).await;
+        post.tend(sleep_until(begun + timed.at)).await;
         post.apply(&timed).await;
     }
-    post.tend(until).await;
+    post.tend(over.cancelled()).await;
     post
 }
 
