@@ -149,3 +149,26 @@ fn lose(message: &Message) -> Fate {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(connection: usize, statement: Statement, is_plain: bool) -> Message {
+        Message { connection, to: To::Server, statement, number: 1, is_end: false, is_plain }
+    }
+
+    #[test]
+    fn only_what_meets_a_trouble_counts() {
+        let failing = Some(Trouble::Failing { code: "40001", every: 1 });
+        let troubles = Troubles { keeper: failing, works: Some(Trouble::Cut) };
+        let mut known = Known::default();
+        assert_eq!(known.judge(&request(1, Statement::Renew, false), troubles), Fate::Pass);
+        assert!(known.met.is_empty(), "nothing can stand for it");
+        assert_eq!(known.judge(&request(1, Statement::Renew, true), troubles), Fate::Fail("40001"));
+        assert_eq!(known.judge(&request(2, Statement::Commit, true), troubles), Fate::Cut);
+        let end = Message { is_end: true, ..request(2, Statement::Other, false) };
+        assert_eq!(known.judge(&end, troubles), Fate::Cut);
+        assert_eq!(known.met, [((Whose::Keeper, "40001"), 1), ((Whose::Works, "cut"), 1)].into());
+    }
+}

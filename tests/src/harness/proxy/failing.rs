@@ -64,11 +64,13 @@ mod tests {
     fn the_last_plain_query_is_another() {
         let rollback = b"Q\0\0\0\x0dROLLBACK\0".as_slice();
         let both = [rollback, b"Q\0\0\0\x0bCOMMIT\0"].concat();
+        assert!(is_plain(Kind::Postgres, &both));
         let failing = request(Kind::Postgres, &both, "40001").unwrap();
         let rest = failing.strip_prefix(rollback).unwrap();
         assert_eq!(last_message(Kind::Postgres, &failing), Some(rollback.len()));
         assert!(rest.starts_with(b"Q") && rest.ends_with(b"'40001'; END $$\0"), "{rest:?}");
 
+        assert!(is_plain(Kind::MySql, b"\x07\0\0\0\x03COMMIT"));
         let failing = request(Kind::MySql, b"\x07\0\0\0\x03COMMIT", "1213").unwrap();
         assert_eq!(last_message(Kind::MySql, &failing), Some(0));
         assert!(failing[4..].starts_with(b"\x03ROLLBACK; SIGNAL"), "{failing:?}");
@@ -78,9 +80,11 @@ mod tests {
     fn whatever_else_stays_as_it_is() {
         for bytes in [b"P\0\0\0\x04".as_slice(), b"Q\0\0\0\x0bCOMM", b"Q", b""] {
             assert_eq!(request(Kind::Postgres, bytes, "40001"), None, "{bytes:?}");
+            assert!(!is_plain(Kind::Postgres, bytes), "{bytes:?}");
         }
         for bytes in [b"\x02\0\0\0\x16S".as_slice(), b"\x07\0\0\0\x03COM", b""] {
             assert_eq!(request(Kind::MySql, bytes, "1213"), None, "{bytes:?}");
+            assert!(!is_plain(Kind::MySql, bytes), "{bytes:?}");
         }
     }
 }
