@@ -104,7 +104,7 @@ async fn half_of_all_queries<DB: Sql>() {
         let elector = elector(proxy.url(), instance, &events).work(NAME, puppet.work());
         electors.push(elector.start().await.unwrap());
     }
-    let tried = Mutex::new(HashSet::new());
+    let (tried, dice) = (Mutex::new(HashSet::new()), Mutex::new(Rng::with_seed(seed)));
     proxy.rule(move |message| {
         if !message.is_plain {
             return Fate::Pass;
@@ -112,8 +112,7 @@ async fn half_of_all_queries<DB: Sql>() {
         let of_keeper = matches!(message.statement, Renew | Scan | Claim | Release);
         // Dialling anew does not help.
         let first = of_keeper && tried.lock().unwrap().insert((message.connection, message.statement));
-        // Whichever comes first.
-        let mut dice = Rng::with_seed(seed ^ (message.connection << 32 | message.number) as u64);
+        let mut dice = dice.lock().unwrap();
         if first || dice.bool() { Fate::Fail(codes[dice.usize(..codes.len())]) } else { Fate::Pass }
     });
     let pool = DB::pool_to(proxy.url(), 2);
