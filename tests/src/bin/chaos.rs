@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
-use leader_tests::chaos::{Options, Report, any_seed, reports_as_json, run_all};
-use leader_tests::harness::Kind;
+use leader_tests::chaos::{Options, Report, reports_as_json, run_all};
+use leader_tests::harness::{Kind, any_seed};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::history::{History, Process, Span};
-use super::schedule::{Fault, Trouble};
+use super::schedule::{Fault, Trouble, Whose};
 use crate::harness::{Kind, timings};
 
 /// What was found.
@@ -171,20 +171,31 @@ impl Fault {
             _ => false,
         }
     }
+
+    /// Whether renewals may. They have a connection of their own, ask PostgreSQL for a transaction that writes, and wait for
+    /// no lock on a name.
+    fn silences_renewals(&self, replica: usize, kind: Kind) -> bool {
+        match self {
+            Self::Link { whose: Whose::Works, .. } => false,
+            Self::ReadOnly => kind != Kind::Postgres,
+            Self::LockRows { table } => *table == "leader_sessions",
+            _ => self.silences(replica),
+        }
+    }
 }
 
-/// Whether statements of a process may have gone unanswered in this span, or the process itself not have run.
-fn disturbed(history: &History, process: &Process, span: Span) -> bool {
-    let silenced = history
+/// Whether a fault that silences came in this span, or the process itself may not have run.
+fn disturbed(history: &History, process: &Process, span: Span, silences: impl Fn(&Fault) -> bool) -> bool {
+    let faulty = history
         .disturbances
         .iter()
-        .any(|disturbance| disturbance.timed.fault.silences(process.replica) && disturbance.span.meets(span));
+        .any(|disturbance| silences(&disturbance.timed.fault) && disturbance.span.meets(span));
     let stalled = history.stalls.iter().any(|stall| stall.meets(span));
     let mut frozen = history.processes.iter().filter(|frozen| {
         // On SQLite a frozen writer blocks every writer of the file.
         frozen.replica == process.replica || history.kind == Kind::Sqlite
     });
-    silenced || stalled || frozen.any(|process| process.frozen.iter().any(|frozen| frozen.meets(span)))
+    faulty || stalled || frozen.any(|process| process.frozen.iter().any(|frozen| frozen.meets(span)))
 }
 
 impl fmt::Display for Violation {

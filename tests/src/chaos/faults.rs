@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, MySql, Postgres, Sqlite, raw_sql};
+use sqlx::{AssertSqlSafe, Connection, MySql, Postgres, Sqlite, SqliteConnection, raw_sql};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::history::Span;
+use super::history::{Disturbance, Span};
 use super::link::Link;
 use super::operator;
 use super::schedule::{Fault, Timed};
@@ -39,14 +39,18 @@ impl Site {
         (places.len() - 1, Arc::clone(last))
     }
 
-    /// Breaks something, and mends it in the end. When it was broken.
-    pub(super) async fn apply(&self, timed: &Timed) -> Span {
+    /// Breaks something, and mends it in the end.
+    pub(super) async fn apply(&self, timed: Timed) -> Disturbance {
         let (mut from, until) = (now_ms(), Instant::now() + timed.length);
+        let (mut came, mut missed) = (true, None);
         match timed.fault {
             Fault::Link { replica, whose, trouble } => {
-                self.links[replica].set(whose, Some(trouble));
+                let link = &self.links[replica];
+                let before = link.met_of(whose, trouble);
+                link.set(whose, Some(trouble));
                 sleep_until(until).await;
-                self.links[replica].set(whose, None);
+                link.set(whose, None);
+                came = link.met_of(whose, trouble) > before;
             }
             Fault::Restart { power_cut } => self.restart(power_cut, until).await,
             Fault::FreezeServer => {
@@ -60,26 +64,33 @@ impl Site {
                 sleep_until(until).await;
                 self.read_only(false).await;
             }
-            Fault::FailOver => from = self.fail_over(timed.length).await,
-            Fault::KillBackends { count } => self.kill_backends(count).await,
-            Fault::Lock => self.lock("", timed.length).await,
-            Fault::LockRows { table } => self.lock(table, timed.length).await,
+            Fault::FailOver => {
+                let went = self.fail_over(timed.length).await;
+                missed = Some(Span { from, until: went.until });
+                from = went.from;
+            }
+            Fault::KillBackends { count } => came = self.kill_backends(count).await,
+            Fault::Lock => came = self.lock("", timed.length).await,
+            Fault::LockRows { table } => came = self.lock(table, timed.length).await,
             Fault::RestoreTables => from = operator::restore(self, until).await,
             Fault::DeleteSessions { .. }
             | Fault::DeleteName { .. }
             | Fault::EmptyTables
-            | Fault::DropTables { .. } => operator::apply(self, &timed.fault).await,
+            | Fault::DropTables { .. } => came = operator::apply(self, &timed.fault).await,
             Fault::Kill { .. } | Fault::Term { .. } | Fault::Freeze { .. } => {
                 unreachable!("processes have a post")
             }
         }
-        Span { from, until: now_ms() }
+        Disturbance { timed, span: Span { from, until: now_ms() }, came, missed }
     }
 
-    /// Until the database has done it, wherever it is.
-    pub(super) async fn insist(&self, statements: &str) {
-        while self.place().1.run(statements, Duration::ZERO).await.is_err() {
-            sleep(AGAIN).await;
+    /// Until the database has done it, wherever it is. How many rows it answered.
+    pub(super) async fn insist(&self, statements: &str) -> usize {
+        loop {
+            match self.place().1.run(statements, Duration::ZERO).await {
+                Ok(rows) => return rows,
+                Err(_) => sleep(AGAIN).await,
+            }
         }
     }
 
@@ -112,7 +123,7 @@ impl Site {
     }
 
     /// The standby misses what is committed in this time. Says when the primary went: until then nothing was lost.
-    async fn fail_over(&self, behind: Duration) -> i64 {
+    async fn fail_over(&self, behind: Duration) -> Span {
         let (_, old) = self.place();
         let standby = old.server().standby().await;
         let database = old.database.on_standby(&standby);
@@ -120,36 +131,43 @@ impl Site {
         sleep(behind).await;
         let from = now_ms();
         tokio::task::spawn_blocking(move || old.server().kill()).await.expect("the server ends");
+        let went = Span { from, until: now_ms() };
         standby.promote().await;
         for link in &self.links {
             link.switch_to(&database);
         }
         let place = Arc::new(Place { database, server: Some(standby) });
         self.places.lock().unwrap_or_else(PoisonError::into_inner).push(place);
-        from
+        went
     }
 
-    async fn kill_backends(&self, count: u32) {
+    /// Whether one was killed.
+    async fn kill_backends(&self, count: u32) -> bool {
         let (_, place) = self.place();
         if let Some(pool) = place.database.postgres() {
             let kill = format!(
                 "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity \
                  WHERE usename = 'leader' ORDER BY random() LIMIT {count}) AS chosen"
             );
-            let _ = raw_sql(AssertSqlSafe(kill)).execute(pool).await;
+            let killed = sqlx::query_scalar::<_, bool>(AssertSqlSafe(kill)).fetch_all(pool).await;
+            return killed.is_ok_and(|killed| killed.contains(&true));
         } else if let Some(pool) = place.database.mysql() {
             let chosen = format!(
                 "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE user = 'leader' ORDER BY RAND() LIMIT {count}"
             );
             let chosen = sqlx::query_scalar::<_, i64>(AssertSqlSafe(chosen)).fetch_all(pool).await;
+            let mut killed = false;
             for id in chosen.unwrap_or_default() {
-                let _ = raw_sql(AssertSqlSafe(format!("KILL CONNECTION {id}"))).execute(pool).await;
+                let kill = raw_sql(AssertSqlSafe(format!("KILL CONNECTION {id}")));
+                killed |= kill.execute(pool).await.is_ok();
             }
+            return killed;
         }
+        false
     }
 
-    /// Holds the lock of a file, or those of the rows of a table.
-    async fn lock(&self, table: &str, length: Duration) {
+    /// Holds the lock of a file, or those of the rows of a table. Whether it had one.
+    async fn lock(&self, table: &str, length: Duration) -> bool {
         /// Somebody who is frozen may hold it, the table be gone, or the server.
         const TRIES: u32 = 50;
 
@@ -164,11 +182,12 @@ impl Site {
                 ),
                 Kind::Sqlite => "BEGIN IMMEDIATE",
             };
-            if place.run(lock, length).await.is_ok() {
-                return;
+            match place.run(lock, length).await {
+                Ok(rows) => return rows > 0 || place.database.kind == Kind::Sqlite,
+                Err(_) => sleep(AGAIN).await,
             }
-            sleep(AGAIN).await;
         }
+        false
     }
 }
 
@@ -177,23 +196,50 @@ impl Place {
         self.server.as_ref().expect("no fault of servers where there is none")
     }
 
-    /// Runs statements on a connection of their own, and leaves open for a while what they have left open.
-    async fn run(&self, statements: &str, open: Duration) -> sqlx::Result<()> {
+    /// Runs statements on a connection of their own, and leaves open for a while what they have left open. How many rows
+    /// they answered.
+    async fn run(&self, statements: &str, open: Duration) -> sqlx::Result<usize> {
         let url = &self.database.url;
         match self.database.kind {
             Kind::Postgres => run::<Postgres>(url, statements, open).await,
             Kind::MySql => run::<MySql>(url, statements, open).await,
-            Kind::Sqlite => run::<Sqlite>(url, statements, open).await,
+            Kind::Sqlite => run_on_file(url, statements, open).await,
         }
     }
 }
 
-async fn run<DB: Sql>(url: &str, statements: &str, open: Duration) -> sqlx::Result<()> {
+/// Works that write without a pause leave no more than moments, which SQLite's own wait is too seldom awake for.
+async fn run_on_file(url: &str, statements: &str, open: Duration) -> sqlx::Result<usize> {
+    const OFTEN: &str = "PRAGMA busy_timeout = 10";
+    const PAUSE: Duration = Duration::from_millis(5);
+    const PATIENT: Duration = Duration::from_secs(5);
+
+    let until = Instant::now() + PATIENT;
+    let mut connection = SqliteConnection::connect(url).await?;
+    Sqlite::run(&mut connection, OFTEN).await?;
+    let rows = loop {
+        match Sqlite::rows(&mut connection, statements).await {
+            Err(_) if Instant::now() < until => {
+                let _ = Sqlite::run(&mut connection, "ROLLBACK").await;
+                sleep(PAUSE).await;
+            }
+            answer => break answer?,
+        }
+    };
+    keep(connection, open).await;
+    Ok(rows)
+}
+
+async fn run<DB: Sql>(url: &str, statements: &str, open: Duration) -> sqlx::Result<usize> {
     let mut connection = DB::Connection::connect(url).await?;
-    DB::run(&mut connection, statements).await?;
+    let rows = DB::rows(&mut connection, statements).await?;
+    keep(connection, open).await;
+    Ok(rows)
+}
+
+async fn keep(connection: impl Connection, open: Duration) {
     sleep(open).await;
     let _ = connection.close().await;
-    Ok(())
 }
 
 /// Between two attempts at a database that is down.

@@ -86,6 +86,8 @@ pub struct Process {
     pub panic: Option<String>,
     /// The file of its log.
     pub log: String,
+    /// What was done to it.
+    pub faults: Vec<Timed>,
 }
 
 /// Something that was done to the database or to connections.
@@ -95,6 +97,10 @@ pub struct Disturbance {
     pub timed: Timed,
     /// From the first attempt to when it was over.
     pub span: Span,
+    /// Whether it took effect: a lock was had, a connection ended, a row deleted, a message met.
+    pub came: bool,
+    /// Of a failover: what was committed then, the new primary may have missed.
+    pub missed: Option<Span>,
 }
 
 /// A row of the ledger.
@@ -106,6 +112,8 @@ pub struct Row {
     pub row: LedgerRow,
     /// When somebody last looked and did not see it: it was committed after that.
     pub unseen: Option<i64>,
+    /// When somebody had seen it first: it was committed before that.
+    pub seen: i64,
 }
 
 impl Span {
@@ -147,6 +155,13 @@ impl Process {
 }
 
 impl History {
+    /// The faults that took effect.
+    pub fn came(&self) -> impl Iterator<Item = &Timed> {
+        let of_processes = self.processes.iter().flat_map(|process| &process.faults);
+        let others = self.disturbances.iter().filter(|disturbance| disturbance.came);
+        of_processes.chain(others.map(|disturbance| &disturbance.timed))
+    }
+
     /// For how long this process could run in this span.
     pub fn awake(&self, process: usize, span: Span) -> i64 {
         let idle = [self.stalls.as_slice(), &self.processes[process].frozen].concat();

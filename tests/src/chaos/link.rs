@@ -44,8 +44,21 @@ impl Link {
 
     /// How many messages met each trouble so far.
     pub(super) fn met(&self) -> BTreeMap<String, usize> {
-        let met = lock(&self.known).met.clone();
-        met.into_iter().map(|(trouble, messages)| (trouble.to_owned(), messages)).collect()
+        let mut met = BTreeMap::new();
+        for ((_, trouble), messages) in &lock(&self.known).met {
+            *met.entry((*trouble).to_owned()).or_default() += messages;
+        }
+        met
+    }
+
+    /// How many of them on these connections.
+    pub(super) fn met_of(&self, whose: Whose, trouble: Trouble) -> usize {
+        let known = lock(&self.known);
+        let of = |whose| known.met.get(&(whose, trouble.name())).copied().unwrap_or(0);
+        match whose {
+            Whose::All => of(Whose::Keeper) + of(Whose::Works),
+            one => of(one),
+        }
     }
 
     /// From now on this happens, or nothing.
@@ -71,8 +84,8 @@ struct Known {
     lost: HashSet<(usize, Way)>,
     /// Statements that failed already, by connection.
     failed: HashSet<(usize, Statement)>,
-    /// How many messages met each trouble.
-    met: BTreeMap<&'static str, usize>,
+    /// How many messages met each trouble, those of keepers and of works.
+    met: BTreeMap<(Whose, &'static str), usize>,
 }
 
 impl Known {
@@ -82,7 +95,11 @@ impl Known {
             self.of_works.insert(connection);
         }
         let way = if message.to == To::Server { Way::ToServer } else { Way::FromServer };
-        let trouble = if self.of_works.contains(&connection) { troubles.works } else { troubles.keeper };
+        let (whose, trouble) = if self.of_works.contains(&connection) {
+            (Whose::Works, troubles.works)
+        } else {
+            (Whose::Keeper, troubles.keeper)
+        };
         let concerned = |of| of == Way::Both || of == way;
         let fate = match trouble {
             _ if self.lost.contains(&(connection, way)) => return lose(message),
@@ -97,7 +114,9 @@ impl Known {
             Some(Trouble::Failing { code, every }) if self.fails(message, every) => Fate::Fail(code),
             _ => return Fate::Pass,
         };
-        *self.met.entry(trouble.map_or("", Trouble::name)).or_default() += 1;
+        if let Some(trouble) = trouble.filter(|_| !message.is_end) {
+            *self.met.entry((whose, trouble.name())).or_default() += 1;
+        }
         fate
     }
 
@@ -105,7 +124,7 @@ impl Known {
     /// luck than who tries again.
     fn fails(&mut self, message: &Message, every: usize) -> bool {
         let Message { connection, statement, number, .. } = *message;
-        if message.to == To::Client || statement == Statement::None {
+        if !message.is_plain {
             return false;
         }
         let of_keeper = matches!(statement, Statement::Renew | Statement::Claim | Statement::Release);
@@ -129,4 +148,27 @@ fn lose(message: &Message) -> Fate {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(connection: usize, statement: Statement, is_plain: bool) -> Message {
+        Message { connection, to: To::Server, statement, number: 1, is_end: false, is_plain }
+    }
+
+    #[test]
+    fn only_what_meets_a_trouble_counts() {
+        let failing = Some(Trouble::Failing { code: "40001", every: 1 });
+        let troubles = Troubles { keeper: failing, works: Some(Trouble::Cut) };
+        let mut known = Known::default();
+        assert_eq!(known.judge(&request(1, Statement::Renew, false), troubles), Fate::Pass);
+        assert!(known.met.is_empty(), "nothing can stand for it");
+        assert_eq!(known.judge(&request(1, Statement::Renew, true), troubles), Fate::Fail("40001"));
+        assert_eq!(known.judge(&request(2, Statement::Commit, true), troubles), Fate::Cut);
+        let end = Message { is_end: true, ..request(2, Statement::Other, false) };
+        assert_eq!(known.judge(&end, troubles), Fate::Cut);
+        assert_eq!(known.met, [((Whose::Keeper, "40001"), 1), ((Whose::Works, "cut"), 1)].into());
+    }
 }

@@ -18,4 +18,4 @@ mod run;
 mod untested;
 
 pub use report::{Report, reports_as_json};
-pub use run::{Options, any_seed, run_all};
+pub use run::{Options, run_all};

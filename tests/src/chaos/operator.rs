@@ -9,26 +9,33 @@ use crate::harness::{Kind, now_ms};
 
 const TABLES: [&str; 2] = ["leader_names", "leader_sessions"];
 
-pub(super) async fn apply(site: &Site, fault: &Fault) {
+/// Whether that changed anything.
+pub(super) async fn apply(site: &Site, fault: &Fault) -> bool {
     match fault {
         Fault::DeleteSessions { replica } => {
             let instance = instance(*replica);
-            site.insist(&format!("DELETE FROM leader_sessions WHERE instance = '{instance}'")).await;
+            delete(site, &format!("leader_sessions WHERE instance = '{instance}'")).await
         }
-        Fault::DeleteName { name } => {
-            site.insist(&format!("DELETE FROM leader_names WHERE name = '{name}'")).await;
-        }
+        Fault::DeleteName { name } => delete(site, &format!("leader_names WHERE name = '{name}'")).await,
         Fault::EmptyTables => {
+            let mut any = false;
             for table in TABLES {
-                site.insist(&format!("DELETE FROM {table}")).await;
+                any |= delete(site, table).await;
             }
+            any
         }
         Fault::DropTables { recreate } => {
             let kind = site.place().1.database.kind;
             site.insist(&together(kind, &drop_tables(kind, *recreate))).await;
+            true
         }
         _ => unreachable!("{fault:?} is not an operator's"),
     }
+}
+
+/// Whether there was a row.
+async fn delete(site: &Site, rows: &str) -> bool {
+    site.insist(&format!("DELETE FROM {rows} RETURNING 1")).await > 0
 }
 
 /// Takes a dump, and restores it later. Says when that began.

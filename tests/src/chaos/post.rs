@@ -1,6 +1,7 @@
 //! The place of one replica: who stands there, what is done to him, and who comes after him.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
@@ -43,23 +44,32 @@ impl Post {
     }
 
     /// Waits. Who ends by himself meanwhile has a successor of his kind half a second later.
-    pub(super) async fn tend(&mut self, until: Instant) {
+    pub(super) async fn tend(&mut self, until: impl Future<Output = ()>) {
         const PAUSE: Duration = Duration::from_millis(500);
 
-        while Instant::now() < until {
+        let mut until = pin!(until);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut until => return,
+                () = sleep(LOOK) => {}
+            }
             if self.has_ended() {
                 self.bury().await;
                 sleep(PAUSE).await;
                 self.start(self.past.last().is_some_and(|last| last.stubborn));
             }
-            sleep_until(until.min(Instant::now() + LOOK)).await;
         }
     }
 
     /// Does this to the process.
     pub(super) async fn apply(&mut self, timed: &Timed) {
         let until = Instant::now() + timed.length;
+        let has_ended = self.has_ended();
         let Running { replica, process } = self.running.as_mut().expect("there is always somebody");
+        if !has_ended {
+            process.faults.push(timed.clone());
+        }
         match timed.fault {
             Fault::Freeze { .. } => {
                 let from = now_ms();
@@ -127,6 +137,7 @@ impl Post {
             status: None,
             panic: None,
             log: log.display().to_string(),
+            faults: Vec::new(),
         };
         self.running = Some(Running { replica: launch.start(), process });
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::checker::{Verdict, Violation, check};
 use super::history::{History, Span};
-use super::schedule::{Schedule, Timed};
+use super::schedule::Timed;
 use super::untested::untested;
 
 /// A run in figures.
@@ -22,7 +22,7 @@ pub struct Report {
     pub seconds: i64,
     /// How many processes there were.
     pub processes: usize,
-    /// How many faults of each kind.
+    /// How many faults of each kind took effect.
     pub faults: BTreeMap<String, usize>,
     /// How many messages met each trouble of a link.
     pub met: BTreeMap<String, usize>,
@@ -42,16 +42,16 @@ pub struct Report {
 
 impl Report {
     /// Checks a history and counts.
-    pub fn of(seed: u64, schedule: &Schedule, history: &History, logs: &Path) -> Self {
+    pub fn of(seed: u64, history: &History, logs: &Path) -> Self {
         let verdict = check(history);
         let mut faults = BTreeMap::new();
-        for timed in &schedule.faults {
+        for timed in history.came() {
             *faults.entry(timed.label()).or_default() += 1;
         }
-        let untested = untested(schedule, history, &verdict);
+        let untested = untested(history, &verdict);
         let mut violations: Vec<_> = verdict.violations.iter().collect();
         violations.dedup_by_key(|violation| violation.around.from / 1_000);
-        let context = violations.into_iter().take(3).map(|violation| context(history, schedule, violation));
+        let context = violations.into_iter().take(3).map(|violation| context(history, violation));
         Self {
             database: history.kind.to_string(),
             seed,
@@ -129,7 +129,7 @@ fn listed(counts: &BTreeMap<String, usize>) -> String {
 }
 
 /// Events, freezes and faults around a violation, in the order of their times.
-fn context(history: &History, schedule: &Schedule, violation: &Violation) -> String {
+fn context(history: &History, violation: &Violation) -> String {
     const BEFORE: i64 = 6_000;
     const AFTER: i64 = 1_000;
 
@@ -159,10 +159,11 @@ fn context(history: &History, schedule: &Schedule, violation: &Violation) -> Str
     for disturbance in history.disturbances.iter().filter(|disturbance| disturbance.span.meets(around)) {
         let Timed { fault, .. } = &disturbance.timed;
         let length = disturbance.span.length();
-        lines.push((disturbance.span.from, format!("{fault:?} for {length} ms")));
+        let came = if disturbance.came { "" } else { ", in vain" };
+        lines.push((disturbance.span.from, format!("{fault:?} for {length} ms{came}")));
     }
     lines.sort();
-    let mut text = format!("\n\n{violation}\nafter {} faults\n", schedule.faults.len());
+    let mut text = format!("\n\n{violation}\nafter {} faults\n", history.came().count());
     for (at, line) in lines {
         let _ = writeln!(text, "    {:>7} ms  {line}", at - history.watched.from);
     }

@@ -38,19 +38,6 @@ pub struct Options {
     pub length: Duration,
 }
 
-/// That of `LEADER_TEST_SEED`, or any.
-///
-/// # Panics
-///
-/// When the variable holds no number.
-pub fn any_seed() -> u64 {
-    match std::env::var("LEADER_TEST_SEED") {
-        Ok(seed) => seed.parse().expect("`LEADER_TEST_SEED` is a whole number"),
-        // Short enough to be typed.
-        Err(_) => fastrand::u32(..).into(),
-    }
-}
-
 /// Runs replicas on each of these databases, side by side, and checks what they did. Where something is found, the logs
 /// and the history are kept, and the report says where.
 ///
@@ -69,7 +56,7 @@ async fn run(options: &Options, database: TestDatabase, server: Option<Server>) 
     let mut logs = tempfile::Builder::new().prefix("leader-chaos-").disable_cleanup(true).tempdir()?;
     let schedule = Schedule::random(kind, options.seed, options.length);
     let history = happen(options, &schedule, logs.path(), database, server).await;
-    let report = Report::of(options.seed, &schedule, &history, logs.path());
+    let report = Report::of(options.seed, &history, logs.path());
     if report.is_good() {
         logs.disable_cleanup(false);
     } else {
@@ -107,18 +94,25 @@ async fn happen(
     let observer = tokio::spawn(observe(Arc::clone(&site), enough.clone()));
     let pulse = Pulse::feel(logs);
     let mut lanes = schedule.lanes();
+    let over = CancellationToken::new();
     let posts = join_all(posts.enumerate().map(|(replica, post)| {
         let place = lanes.iter().position(|(lane, _)| *lane == Lane::Process(replica));
         let faults = place.map(|place| lanes.swap_remove(place).1).unwrap_or_default();
-        stand(post, faults, begun, begun + options.length + CALM)
+        stand(post, faults, begun, &over)
     }));
     let lanes = lanes.into_iter().map(|(_, faults)| tokio::spawn(disturb(Arc::clone(&site), faults, begun)));
     let lanes: Vec<_> = lanes.collect();
-    let posts = posts.await;
-    let mut disturbances = Vec::new();
-    for lane in lanes {
-        disturbances.extend(lane.await.expect("what was broken is mended"));
-    }
+    let mended = async {
+        let mut disturbances = Vec::new();
+        for lane in lanes {
+            disturbances.extend(lane.await.expect("what was broken is mended"));
+        }
+        // Some of it may have been late.
+        sleep_until((begun + options.length).max(Instant::now()) + CALM).await;
+        over.cancel();
+        disturbances
+    };
+    let (posts, disturbances) = tokio::join!(posts, mended);
     let watched = Span { from, until: now_ms() };
     let processes = join_all(posts.into_iter().map(Post::dismiss)).await.concat();
     enough.cancel();
@@ -139,12 +133,12 @@ fn launch(options: &Options, url: &str) -> Launch {
 }
 
 /// The lane of one replica's processes.
-async fn stand(mut post: Post, faults: Vec<Timed>, begun: Instant, until: Instant) -> Post {
+async fn stand(mut post: Post, faults: Vec<Timed>, begun: Instant, over: &CancellationToken) -> Post {
     for timed in faults {
-        post.tend(begun + timed.at).await;
+        post.tend(sleep_until(begun + timed.at)).await;
         post.apply(&timed).await;
     }
-    post.tend(until).await;
+    post.tend(over.cancelled()).await;
     post
 }
 
@@ -153,8 +147,7 @@ async fn disturb(site: Arc<Site>, faults: Vec<Timed>, begun: Instant) -> Vec<Dis
     let mut disturbances = Vec::new();
     for timed in faults {
         sleep_until(begun + timed.at).await;
-        let span = site.apply(&timed).await;
-        disturbances.push(Disturbance { timed, span });
+        disturbances.push(site.apply(timed).await);
     }
     disturbances
 }

@@ -106,7 +106,7 @@ pub enum Fault {
 }
 
 /// Connections of a replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Whose {
     /// Every one.
     All,

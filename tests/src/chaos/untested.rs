@@ -1,6 +1,6 @@
 //! A run in which nothing happened has shown nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::checker::Verdict;
@@ -8,9 +8,9 @@ use super::history::{History, WORKS};
 use super::schedule::{Fault, Schedule, Timed};
 
 /// What a run has not tested although it should have.
-pub(super) fn untested(schedule: &Schedule, history: &History, verdict: &Verdict) -> Vec<String> {
+pub(super) fn untested(history: &History, verdict: &Verdict) -> Vec<String> {
     let mut missing = Vec::new();
-    if schedule.faults.is_empty() {
+    if history.came().next().is_none() {
         missing.push("a fault".to_owned());
     }
     for (name, kind) in WORKS {
@@ -21,47 +21,39 @@ pub(super) fn untested(schedule: &Schedule, history: &History, verdict: &Verdict
             missing.push(format!("a row of {name}"));
         }
     }
-    missing.extend(never_met(schedule, history));
-    missing.extend(never_drawn(schedule, history));
+    missing.extend(never_met(history));
+    missing.extend(never_came(history));
     missing
 }
 
-/// Troubles of links that were due for some time, and no message came by.
-fn never_met<'a>(schedule: &'a Schedule, history: &'a History) -> impl Iterator<Item = String> + 'a {
-    const SOME_TIME: Duration = Duration::from_secs(10);
+/// Troubles of links that lasted for some time, and no message came by.
+fn never_met(history: &History) -> impl Iterator<Item = String> {
+    const SOME_TIME: i64 = 10_000;
 
-    let due = |name: &str| -> Duration {
-        let of_it = schedule
-            .faults
-            .iter()
-            .filter(|timed| matches!(timed.fault, Fault::Link { trouble, .. } if trouble.name() == name));
-        of_it.map(|timed| timed.length).sum()
-    };
-    let names: BTreeSet<&str> = schedule.faults.iter().filter_map(trouble).collect();
-    let unmet =
-        names.into_iter().filter(move |name| due(name) > SOME_TIME && !history.met.contains_key(*name));
-    unmet.map(|name| format!("a message that is {name}"))
-}
-
-fn trouble(timed: &Timed) -> Option<&'static str> {
-    match timed.fault {
-        Fault::Link { trouble, .. } => Some(trouble.name()),
-        _ => None,
+    let mut troubles: BTreeMap<&str, (i64, bool)> = BTreeMap::new();
+    for disturbance in &history.disturbances {
+        if let Fault::Link { trouble, .. } = disturbance.timed.fault {
+            let (lasted, met) = troubles.entry(trouble.name()).or_default();
+            *lasted += disturbance.span.length();
+            *met |= disturbance.came;
+        }
     }
+    let unmet = troubles.into_iter().filter(|(_, (lasted, met))| *lasted > SOME_TIME && !met);
+    unmet.map(|(name, _)| format!("a message that is {name}"))
 }
 
 /// Kinds of faults that there are for this database, and that did not come in a long run.
-fn never_drawn(schedule: &Schedule, history: &History) -> Vec<String> {
+fn never_came(history: &History) -> Vec<String> {
     const LONG: i64 = 10 * 60 * 1_000;
     const HOURS: Duration = Duration::from_hours(3);
 
     if history.watched.length() < LONG {
         return Vec::new();
     }
-    let classes =
-        |schedule: &Schedule| -> BTreeSet<String> { schedule.faults.iter().map(Timed::class).collect() };
-    let all = classes(&Schedule::random(history.kind, 0, HOURS));
-    all.difference(&classes(schedule)).map(|class| format!("the fault `{class}`")).collect()
+    let all = Schedule::random(history.kind, 0, HOURS);
+    let all: BTreeSet<_> = all.faults.iter().map(Timed::class).collect();
+    let came = history.came().map(Timed::class).collect();
+    all.difference(&came).map(|class| format!("the fault `{class}`")).collect()
 }
 
 #[cfg(test)]
@@ -69,21 +61,21 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::chaos::history::{Row, Span};
+    use crate::chaos::history::{Disturbance, Row, Span};
     use crate::chaos::schedule::{Trouble, Whose};
     use crate::harness::Kind;
     use crate::harness::database::LedgerRow;
 
-    const MINUTES: i64 = 60_000;
+    const MINUTE: i64 = 60_000;
 
-    fn history(minutes: i64) -> History {
+    fn history(kind: Kind, length: i64) -> History {
         let row = |(id, name): (i64, &str)| {
             let row = LedgerRow { name: name.to_owned(), term: 1, instance: String::new(), seq: 0, at_ms: 0 };
-            Row { id, row, unseen: None }
+            Row { id, row, unseen: None, seen: 0 }
         };
         History {
-            kind: Kind::Postgres,
-            watched: Span { from: 0, until: minutes * MINUTES },
+            kind,
+            watched: Span { from: 0, until: length },
             processes: Vec::new(),
             disturbances: Vec::new(),
             stalls: Vec::new(),
@@ -93,6 +85,21 @@ mod tests {
         }
     }
 
+    /// A minute in which nothing is missing.
+    fn minute() -> History {
+        let mut history = history(Kind::Postgres, MINUTE);
+        history.disturbances.push(lasting(0, Fault::EmptyTables));
+        history
+    }
+
+    fn lasting(length: i64, fault: Fault) -> Disturbance {
+        done(Timed { at: Duration::ZERO, length: Duration::ZERO, fault }, length)
+    }
+
+    fn done(timed: Timed, length: i64) -> Disturbance {
+        Disturbance { timed, span: Span { from: 0, until: length }, came: true, missed: None }
+    }
+
     fn verdict() -> Verdict {
         Verdict {
             tenures: WORKS.iter().map(|(name, _)| ((*name).to_owned(), 1)).collect(),
@@ -100,47 +107,53 @@ mod tests {
         }
     }
 
-    fn lasting(length: Duration, fault: Fault) -> Schedule {
-        Schedule { faults: vec![Timed { at: Duration::ZERO, length, fault }] }
-    }
-
     #[test]
     fn something_happened() {
-        let schedule = lasting(Duration::ZERO, Fault::EmptyTables);
-        assert_eq!(untested(&schedule, &history(1), &verdict()), [""; 0]);
-        let none = Schedule { faults: Vec::new() };
-        assert_eq!(untested(&none, &history(1), &verdict()), ["a fault"]);
+        assert_eq!(untested(&minute(), &verdict()), [""; 0]);
         let mut idle = verdict();
         idle.tenures.remove("returns");
-        assert_eq!(untested(&schedule, &history(1), &idle), ["a tenure of returns"]);
-        let mut empty = history(1);
+        assert_eq!(untested(&minute(), &idle), ["a tenure of returns"]);
+        let mut empty = minute();
         empty.rows.pop();
-        assert_eq!(untested(&schedule, &empty, &verdict()), ["a row of slow-ledger"]);
+        assert_eq!(untested(&empty, &verdict()), ["a row of slow-ledger"]);
+        let mut in_vain = minute();
+        in_vain.disturbances[0].came = false;
+        assert_eq!(untested(&in_vain, &verdict()), ["a fault"]);
+        assert_eq!(untested(&history(Kind::Postgres, MINUTE), &verdict()), ["a fault"]);
     }
 
     #[test]
     fn a_trouble_of_a_link_met_messages() {
-        let trouble = Trouble::Failing { code: "40001", every: 2 };
-        let fault = Fault::Link { replica: 0, whose: Whose::All, trouble };
-        let long = lasting(Duration::from_secs(11), fault.clone());
-        assert_eq!(untested(&long, &history(1), &verdict()), ["a message that is 40001"]);
-        let mut met = history(1);
-        met.met.insert("40001".to_owned(), 1);
-        assert_eq!(untested(&long, &met, &verdict()), [""; 0]);
-        assert_eq!(untested(&lasting(Duration::from_secs(1), fault), &history(1), &verdict()), [""; 0]);
+        let link = |length, came| {
+            let trouble = Trouble::Failing { code: "40001", every: 2 };
+            let fault = Fault::Link { replica: 0, whose: Whose::All, trouble };
+            Disturbance { came, ..lasting(length, fault) }
+        };
+        let untested = |links: &[Disturbance]| {
+            let mut history = minute();
+            history.disturbances.extend_from_slice(links);
+            untested(&history, &verdict())
+        };
+        assert_eq!(untested(&[link(6_000, false), link(6_000, false)]), ["a message that is 40001"]);
+        assert_eq!(untested(&[link(6_000, false), link(6_000, true)]), [""; 0]);
+        assert_eq!(untested(&[link(6_000, false)]), [""; 0]);
     }
 
+    /// If all that is drawn takes effect.
     #[test]
     fn every_kind_of_fault_comes_in_ten_minutes() {
-        let mut met = history(10);
-        let ten = Duration::from_mins(10);
-        let seeds: Vec<_> = (0..20).map(|seed| Schedule::random(Kind::Postgres, seed, ten)).collect();
-        for schedule in &seeds {
-            met.met.extend(schedule.faults.iter().filter_map(trouble).map(|name| (name.to_owned(), 1)));
-            assert_eq!(untested(schedule, &met, &verdict()), [""; 0]);
+        let ten = 10 * MINUTE;
+        for kind in Kind::ALL {
+            for seed in 0..20 {
+                let mut all = history(kind, ten);
+                let schedule = Schedule::random(kind, seed, Duration::from_mins(10));
+                all.disturbances.extend(schedule.faults.into_iter().map(|timed| done(timed, 0)));
+                assert_eq!(untested(&all, &verdict()), [""; 0], "{kind}, seed {seed}");
+                for disturbance in &mut all.disturbances {
+                    disturbance.came = disturbance.timed.class() != "tables dropped";
+                }
+                assert_eq!(untested(&all, &verdict()), ["the fault `tables dropped`"], "{kind}, seed {seed}");
+            }
         }
-        let mut without = seeds[0].clone();
-        without.faults.retain(|timed| timed.fault != Fault::FailOver);
-        assert_eq!(untested(&without, &met, &verdict()), ["the fault `failover`"]);
     }
 }

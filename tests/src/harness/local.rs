@@ -25,11 +25,11 @@ pub const FAST: Timings = Timings {
     look: Duration::from_millis(250),
 };
 
-/// A replica that hears of nothing for seconds: its own renewals are far apart.
+/// A replica that hears of nothing for longer than anybody waits in a test: its own renewals are far apart.
 pub const SLEEPY: Timings = Timings {
-    lease: Duration::from_secs(40),
-    renew: Duration::from_secs(12),
-    deadline: Duration::from_secs(30),
+    lease: Duration::from_secs(100),
+    renew: Duration::from_secs(2 * PATIENCE.as_secs()),
+    deadline: Duration::from_secs(80),
     attempt: Some(Duration::from_secs(15)),
     ..FAST
 };

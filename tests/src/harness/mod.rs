@@ -61,6 +61,19 @@ pub fn soak() -> Option<Duration> {
     Some(Duration::from_secs(seconds.parse().expect("`LEADER_TEST_SOAK` is a whole number")))
 }
 
+/// That of `LEADER_TEST_SEED`, or any.
+///
+/// # Panics
+///
+/// When the variable holds no number.
+pub fn any_seed() -> u64 {
+    match std::env::var("LEADER_TEST_SEED") {
+        Ok(seed) => seed.parse().expect("`LEADER_TEST_SEED` is a whole number"),
+        // Short enough to be typed.
+        Err(_) => fastrand::u32(..).into(),
+    }
+}
+
 /// Asks again and again until the answer is there, for what no event announces.
 ///
 /// # Panics

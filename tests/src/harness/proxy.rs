@@ -42,7 +42,7 @@ pub enum Fate {
     /// Its connection breaks, and both sides hear of that.
     Cut,
     /// In its place the server is sent a statement that fails with this code, and answers that itself: to the client the
-    /// statement has failed, to the transaction too. What is no plain query passes.
+    /// statement has failed, to the transaction too. What is no plain query passes, and is judged to.
     Fail(&'static str),
 }
 
@@ -64,8 +64,12 @@ pub enum Statement {
     Renew,
     /// A claim of names.
     Claim,
+    /// A standby's look at all names.
+    Scan,
     /// A release of names.
     Release,
+    /// The fence of a transaction.
+    Fence,
     /// The commit of a fenced transaction.
     Commit,
     /// PostgreSQL's `LISTEN` or `UNLISTEN`.
@@ -89,6 +93,8 @@ pub struct Message {
     pub number: usize,
     /// The sender has closed its side: no message, but it can be lost like one.
     pub is_end: bool,
+    /// A request whose last query is a plain one, so that another can take its place.
+    pub is_plain: bool,
 }
 
 impl Message {
@@ -249,7 +255,10 @@ impl Between {
     /// What is to arrive when this returns; or the end of its connection.
     async fn judge(&self, message: Message, rule: &mut watch::Receiver<Rule>) -> Result<Arrival, Broken> {
         loop {
-            let fate = rule.borrow_and_update()(&message);
+            let fate = match rule.borrow_and_update()(&message) {
+                Fate::Fail(_) if !message.is_plain => Fate::Pass,
+                fate => fate,
+            };
             let judged = Judged { message, fate, at: Instant::now() };
             self.judged.send_modify(|all| all.push(judged));
             match fate {
@@ -334,7 +343,10 @@ async fn pump(
             }
             *last
         };
-        let message = Message { connection, to: direction, statement, number, is_end: read == 0 };
+        let is_plain = direction == To::Server
+            && statement != Statement::None
+            && failing::is_plain(way.kind, &buffer[..read]);
+        let message = Message { connection, to: direction, statement, number, is_end: read == 0, is_plain };
         // An answer may come in several pieces.
         let arrives = match before {
             Some((begun, arrives)) if begun == message && direction == To::Client && !changed(&rule) => {
@@ -348,8 +360,8 @@ async fn pump(
             (0, _) => return Ok(()),
             (read, Arrival::Whole) => to.write_all(&buffer[..read]).await?,
             (read, Arrival::Failing(code)) => {
-                let request = &buffer[..read];
-                to.write_all(failing::request(way.kind, request, code).as_deref().unwrap_or(request)).await?;
+                let failing = failing::request(way.kind, &buffer[..read], code);
+                to.write_all(&failing.expect("only what is plain is failed")).await?;
             }
             (_, Arrival::Nothing) => {}
         }
@@ -369,10 +381,14 @@ impl Statement {
             Self::Renew
         } else if has("elected_at_ms = ") {
             Self::Claim
+        } else if has("UNION ALL SELECT NULL, s.id") {
+            Self::Scan
         } else if has("session_id = NULL") {
             Self::Release
         } else if has("; COMMIT; ") {
             Self::Commit
+        } else if has("FOR SHARE) AS held") || has("LOCK IN SHARE MODE") {
+            Self::Fence
         } else if has("LISTEN ") {
             Self::Listen
         } else if is_query(request) {

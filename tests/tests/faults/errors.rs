@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
+use fastrand::Rng;
 use leader::{EventKind, TransactionError};
 use leader_tests::harness::local::{Events, Puppet, SLEEPY};
 use leader_tests::harness::proxy::Judged;
-use leader_tests::harness::{Fate, Kind, PATIENCE, Sql, Statement, TestDatabase, To, eventually};
+use leader_tests::harness::{Fate, Kind, PATIENCE, Sql, Statement, TestDatabase, To, any_seed, eventually};
 use sqlx::Connection;
 use tokio::time::Instant;
 
@@ -88,6 +89,10 @@ async fn elections_go_on<DB: Sql>(code: &str) {
 
 /// Of everybody: renewals, scans, claims, releases, fences and commits, with any of the errors.
 async fn half_of_all_queries<DB: Sql>() {
+    use Statement::{Claim, Commit, Fence, Release, Renew, Scan};
+
+    let seed = any_seed();
+    println!("LEADER_TEST_SEED={seed}");
     let (_database, proxy) = behind_a_proxy::<DB>().await;
     let codes = match DB::KIND {
         Kind::Postgres => ["40001", "40P01", "55P03"],
@@ -99,15 +104,16 @@ async fn half_of_all_queries<DB: Sql>() {
         let elector = elector(proxy.url(), instance, &events).work(NAME, puppet.work());
         electors.push(elector.start().await.unwrap());
     }
-    let tried = Mutex::new(HashSet::new());
+    let (tried, dice) = (Mutex::new(HashSet::new()), Mutex::new(Rng::with_seed(seed)));
     proxy.rule(move |message| {
-        if message.to == To::Client || message.statement == Statement::None {
+        if !message.is_plain {
             return Fate::Pass;
         }
-        let of_keeper = matches!(message.statement, Statement::Renew | Statement::Claim | Statement::Release);
+        let of_keeper = matches!(message.statement, Renew | Scan | Claim | Release);
         // Dialling anew does not help.
         let first = of_keeper && tried.lock().unwrap().insert((message.connection, message.statement));
-        if first || fastrand::bool() { Fate::Fail(codes[fastrand::usize(..codes.len())]) } else { Fate::Pass }
+        let mut dice = dice.lock().unwrap();
+        if first || dice.bool() { Fate::Fail(codes[dice.usize(..codes.len())]) } else { Fate::Pass }
     });
     let pool = DB::pool_to(proxy.url(), 2);
     let mut last = 0;
@@ -131,7 +137,7 @@ async fn half_of_all_queries<DB: Sql>() {
         of.unwrap().step_down(NAME).await.unwrap();
     }
     assert_eq!(events.count(EventKind::Lost), 0, "{events:?}");
-    for statement in [Statement::Renew, Statement::Claim, Statement::Release, Statement::Commit] {
+    for statement in [Renew, Scan, Claim, Release, Fence, Commit] {
         let fails = |judged: &Judged| {
             judged.message.is(To::Server, statement) && matches!(judged.fate, Fate::Fail(_))
         };

@@ -37,10 +37,13 @@ async fn a_restart_costs_no_lease<DB: Sql>() {
     led.running.shutdown().await.unwrap();
 }
 
-/// Down for four leases, under three replicas. None of them dies of it. `LEADER_TEST_SOAK` says for how many seconds, and
-/// the timings are the defaults then.
+/// Down for four leases, under three replicas. None of them dies of it. `LEADER_TEST_SOAK` says for how many seconds if that
+/// is longer, and the timings are the defaults then.
 async fn a_leader_soon_after_a_long_stop<DB: Sql>() {
-    let (stopped, defaults) = soak().map_or((timings::LEASE * 4, false), |stopped| (stopped, true));
+    // Longer than the default deadline too.
+    const STOPPED: Duration = timings::LEASE.saturating_mul(4);
+
+    let (stopped, defaults) = soak().map_or((STOPPED, false), |soak| (soak.max(STOPPED), true));
     // What a standby waits between two looks, its jitter, and an attempt or two that meet a server on its way up.
     let bound = if defaults { 7_000 } else { 5_000 };
     let (database, server) = TestDatabase::create_to_wait_on_own_server(DB::KIND).await;

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leader::{EventKind, Tenure, Transaction, TransactionError};
-use leader_tests::harness::Sql;
+use leader_tests::harness::{Sql, any_seed};
 use sqlx::Pool;
 use tokio::time::Instant;
 
@@ -20,10 +20,7 @@ const ROUNDS: i64 = 1_000;
 const SIZE: u32 = 2;
 
 async fn dropped_anywhere<DB: Sql>(stage: Stage<DB>) {
-    let seed = std::env::var("LEADER_TEST_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
+    let seed = any_seed();
     println!("LEADER_TEST_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let led = stage.lead().await;

@@ -63,7 +63,7 @@ fn may_fail_to_start(history: &History, process: &Process) -> bool {
         };
         meant && disturbance.span.meets(process.alive)
     });
-    cut_off || disturbed(history, process, process.alive)
+    cut_off || silenced(history, process, process.alive)
 }
 
 fn has_started(process: &Process) -> bool {
@@ -73,5 +73,9 @@ fn has_started(process: &Process) -> bool {
 /// Work that ignores its end, or waits for an answer that does not come, or had no time to hear of it.
 fn may_overrun(history: &History, process: &Process) -> bool {
     let last = Span { from: process.alive.until - 2 * ms(timings::LEASE), until: process.alive.until };
-    process.stubborn || disturbed(history, process, last)
+    process.stubborn || silenced(history, process, last)
+}
+
+fn silenced(history: &History, process: &Process, span: Span) -> bool {
+    disturbed(history, process, span, |fault| fault.silences(process.replica))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Breach, Tenure, Verdict, Violation, ms};
 use crate::chaos::history::{History, Process, Span, WORKS};
-use crate::chaos::schedule::{Fault, REPLICAS, Trouble};
+use crate::chaos::schedule::{Fault, REPLICAS, Trouble, Whose};
 use crate::harness::{Kind, timings};
 
 /// The lease of the last leader, what a standby waits on top of that, and, if it is the one that led before, the time
@@ -61,8 +61,10 @@ fn well(history: &History, replica: usize) -> Vec<Span> {
     }
     ill.extend(&history.stalls);
     let disturbing = history.disturbances.iter().filter(|disturbance| match disturbance.timed.fault {
-        // What fails in passing is sent again.
-        Fault::Link { trouble: Trouble::Failing { .. }, .. } => false,
+        // What fails in passing is sent again, and nobody is elected by connections of works.
+        Fault::Link { trouble: Trouble::Failing { .. }, .. } | Fault::Link { whose: Whose::Works, .. } => {
+            false
+        }
         Fault::Link { replica: of, .. } => of == replica,
         // The keeper asks for transactions that write.
         Fault::ReadOnly => history.kind != Kind::Postgres,

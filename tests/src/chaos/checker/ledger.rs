@@ -10,8 +10,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Breach, End, Tenure, Violation, around};
-use crate::chaos::history::{History, Row};
-use crate::chaos::schedule::Fault;
+use crate::chaos::history::{History, Row, Span};
 
 pub(super) fn check(history: &History, tenures: &[Tenure], violations: &mut Vec<Violation>) {
     let by_term: HashMap<(&str, i64), &Tenure> =
@@ -70,9 +69,8 @@ fn explains(history: &History, tenure: &Tenure, row: &Row) -> bool {
     process.instance == row.row.instance && (tenure.span.from..=until).contains(&row.row.at_ms)
 }
 
-/// A standby that has missed it was promoted since.
+/// It was committed while a standby missed what was, and that one was promoted.
 fn may_vanish(history: &History, row: &Row) -> bool {
-    history.disturbances.iter().any(|disturbance| {
-        matches!(disturbance.timed.fault, Fault::FailOver) && disturbance.span.until >= row.row.at_ms
-    })
+    let mut missed = history.disturbances.iter().filter_map(|disturbance| disturbance.missed);
+    missed.any(|missed| missed.meets(Span { from: row.row.at_ms, until: row.seen }))
 }

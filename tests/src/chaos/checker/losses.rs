@@ -1,7 +1,9 @@
-//! A lease is lost for a reason. A deadlock, a serialization failure, a connection that the server ends is none.
+//! A lease is lost for a reason. A deadlock, a serialization failure, a connection that the server ends is none, nor is
+//! whatever happens to the connections of works.
 
 use super::{Breach, Tenure, Violation, around, disturbed, ms};
 use crate::chaos::history::{History, Span};
+use crate::chaos::schedule::Fault;
 use crate::harness::timings;
 
 pub(super) fn check(history: &History, tenures: &[Tenure], violations: &mut Vec<Violation>) {
@@ -13,7 +15,8 @@ pub(super) fn check(history: &History, tenures: &[Tenure], violations: &mut Vec<
         let robbed = history.disturbances.iter().any(|disturbance| {
             disturbance.timed.fault.robs(process.replica, &tenure.name) && disturbance.span.meets(before)
         });
-        if !robbed && !disturbed(history, process, before) {
+        let silences = |fault: &Fault| fault.silences_renewals(process.replica, history.kind);
+        if !robbed && !disturbed(history, process, before, silences) {
             let about = format!("nothing was in the way of {}", tenure.describe(history));
             violations.push(Violation { breach: Breach::Loss, around: around(lost), about });
         }

@@ -90,8 +90,16 @@ impl Story {
 
     fn disturbed(mut self, fault: Fault, from: i64, until: i64) -> Self {
         let timed = Timed { at: Duration::ZERO, length: Duration::ZERO, fault };
-        self.0.disturbances.push(Disturbance { timed, span: Span { from, until } });
+        let span = Span { from, until };
+        self.0.disturbances.push(Disturbance { timed, span, came: true, missed: None });
         self
+    }
+
+    /// To a standby that has missed what was committed since a moment.
+    fn failed_over(self, missed_from: i64, from: i64, until: i64) -> Self {
+        let mut story = self.disturbed(Fault::FailOver, from, until);
+        story.0.disturbances.last_mut().unwrap().missed = Some(Span { from: missed_from, until: from });
+        story
     }
 
     /// A row of `ledger`, with the next id.
@@ -99,7 +107,7 @@ impl Story {
         let id = self.0.rows.last().map_or(0, |last| last.id) + 1;
         let instance = self.0.processes[process].instance.clone();
         let row = LedgerRow { name: "ledger".to_owned(), term, instance, seq: id, at_ms };
-        self.0.rows.push(Row { id, row, unseen });
+        self.0.rows.push(Row { id, row, unseen, seen: at_ms + 40 });
         self
     }
 
@@ -163,6 +171,7 @@ fn process(replica: usize) -> Process {
         status: Some(0),
         panic: None,
         log: String::new(),
+        faults: Vec::new(),
     }
 }
 
@@ -185,7 +194,11 @@ fn failing(replica: usize) -> Fault {
 }
 
 fn cut(replica: usize) -> Fault {
-    Fault::Link { replica, whose: Whose::All, trouble: Trouble::Held { way: Way::Both } }
+    cut_off(replica, Whose::All)
+}
+
+fn cut_off(replica: usize, whose: Whose) -> Fault {
+    Fault::Link { replica, whose, trouble: Trouble::Held { way: Way::Both } }
 }
 
 #[test]
@@ -253,7 +266,7 @@ fn who_was_robbed_has_its_grace() {
         late.tenure(1, 6, 20_150, END).passes_by(Excuse::Robbed);
         robbed(fault).lost(0, 5, 200, 22_000, 23_100).tenure(1, 6, 20_050, END).breaks(Breach::Overlap);
     }
-    for fault in [cut(0), Fault::LockRows { table: "leader_names" }] {
+    for fault in [cut(0), Fault::LockRows { table: "leader_sessions" }] {
         robbed(fault).lost(0, 5, 200, 20_300, 21_000).tenure(1, 6, 20_050, END).breaks(Breach::Overlap);
     }
     for fault in [Fault::DeleteSessions { replica: 1 }, Fault::DeleteName { name: "returns" }, failing(0)] {
@@ -277,6 +290,20 @@ fn a_lease_is_lost_for_a_reason() {
     lost().disturbed(Fault::KillBackends { count: 4 }, 19_000, 19_001).breaks(Breach::Loss);
 }
 
+/// Renewals share nothing with works.
+#[test]
+fn what_stops_works_alone_costs_no_lease() {
+    let lost = |kind| Story::new().on(kind).lost(0, 5, 200, 20_000, 20_100).tenure(1, 6, 21_000, END);
+    for kind in [Kind::Postgres, Kind::MySql] {
+        lost(kind).disturbed(cut_off(0, Whose::Works), 16_000, 18_000).breaks(Breach::Loss);
+        lost(kind).disturbed(cut_off(0, Whose::Keeper), 16_000, 18_000).passes();
+        lost(kind).disturbed(Fault::LockRows { table: "leader_names" }, 16_000, 18_000).breaks(Breach::Loss);
+        lost(kind).disturbed(Fault::LockRows { table: "leader_sessions" }, 16_000, 18_000).passes();
+    }
+    lost(Kind::Postgres).disturbed(Fault::ReadOnly, 16_000, 18_000).breaks(Breach::Loss);
+    lost(Kind::MySql).disturbed(Fault::ReadOnly, 16_000, 18_000).passes();
+}
+
 #[test]
 fn rows_stay() {
     let vanished = || {
@@ -286,8 +313,13 @@ fn rows_stay() {
     };
     vanished().breaks(Breach::LostRow);
     vanished().disturbed(Fault::Restart { power_cut: true }, 20_100, 22_000).breaks(Breach::LostRow);
-    vanished().disturbed(Fault::FailOver, 20_100, 22_000).passes();
-    vanished().disturbed(Fault::FailOver, 18_000, 19_000).breaks(Breach::LostRow);
+    vanished().failed_over(18_000, 20_100, 22_000).passes();
+    // Committed late.
+    vanished().failed_over(20_020, 20_100, 22_000).passes();
+    // The standby has it, or it was written to the new primary.
+    vanished().failed_over(20_050, 22_000, 24_000).breaks(Breach::LostRow);
+    vanished().failed_over(50_000, 52_000, 54_000).breaks(Breach::LostRow);
+    vanished().failed_over(16_000, 18_000, 20_010).breaks(Breach::LostRow);
 }
 
 #[test]
@@ -384,6 +416,9 @@ fn somebody_leads_while_all_is_well() {
     let found =
         gap().disturbed(cut(0), 20_000, 25_000).disturbed(cut(1), 20_000, 25_000).verdict().violations;
     assert_eq!(found.len(), 1, "of the third: {found:?}");
+    let faults = [0, 1, 2].map(|replica| cut_off(replica, Whose::Works));
+    let works = faults.into_iter().fold(gap(), |story, fault| story.disturbed(fault, 20_000, 25_000));
+    assert_eq!(works.verdict().violations.len(), 3, "keepers campaign all the same");
     let found = gap().disturbed(Fault::ReadOnly, 20_000, 25_000).verdict().violations;
     assert_eq!(found.len(), 3, "the keeper does not mind: {found:?}");
     gap().on(Kind::MySql).disturbed(Fault::ReadOnly, 20_000, 25_000).passes();

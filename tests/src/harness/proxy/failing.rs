@@ -3,6 +3,16 @@
 
 use crate::harness::database::Kind;
 
+/// Whether its last message is a plain query.
+pub(super) fn is_plain(kind: Kind, request: &[u8]) -> bool {
+    let last = last_message(kind, request).map(|last| &request[last..]);
+    match kind {
+        Kind::Postgres => matches!(last, Some([b'Q', ..])),
+        Kind::MySql => matches!(last, Some([_, _, _, _, 0x03, ..])),
+        Kind::Sqlite => false,
+    }
+}
+
 /// The request with a query that fails with this code in place of its last one, if that is a plain query.
 pub(super) fn request(kind: Kind, request: &[u8], code: &str) -> Option<Vec<u8>> {
     // A rollback that was put off comes before.
@@ -54,11 +64,13 @@ mod tests {
     fn the_last_plain_query_is_another() {
         let rollback = b"Q\0\0\0\x0dROLLBACK\0".as_slice();
         let both = [rollback, b"Q\0\0\0\x0bCOMMIT\0"].concat();
+        assert!(is_plain(Kind::Postgres, &both));
         let failing = request(Kind::Postgres, &both, "40001").unwrap();
         let rest = failing.strip_prefix(rollback).unwrap();
         assert_eq!(last_message(Kind::Postgres, &failing), Some(rollback.len()));
         assert!(rest.starts_with(b"Q") && rest.ends_with(b"'40001'; END $$\0"), "{rest:?}");
 
+        assert!(is_plain(Kind::MySql, b"\x07\0\0\0\x03COMMIT"));
         let failing = request(Kind::MySql, b"\x07\0\0\0\x03COMMIT", "1213").unwrap();
         assert_eq!(last_message(Kind::MySql, &failing), Some(0));
         assert!(failing[4..].starts_with(b"\x03ROLLBACK; SIGNAL"), "{failing:?}");
@@ -68,9 +80,11 @@ mod tests {
     fn whatever_else_stays_as_it_is() {
         for bytes in [b"P\0\0\0\x04".as_slice(), b"Q\0\0\0\x0bCOMM", b"Q", b""] {
             assert_eq!(request(Kind::Postgres, bytes, "40001"), None, "{bytes:?}");
+            assert!(!is_plain(Kind::Postgres, bytes), "{bytes:?}");
         }
         for bytes in [b"\x02\0\0\0\x16S".as_slice(), b"\x07\0\0\0\x03COM", b""] {
             assert_eq!(request(Kind::MySql, bytes, "1213"), None, "{bytes:?}");
+            assert!(!is_plain(Kind::MySql, bytes), "{bytes:?}");
         }
     }
 }
