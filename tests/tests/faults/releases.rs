@@ -56,11 +56,11 @@ async fn a_server_that_takes_no_more_notifications<DB: Sql>() {
     let first = lead(&database.url, "first").await;
     let before = first.tenure.term();
     tokio::time::timeout(PATIENCE, first.running.step_down(NAME)).await.expect("a release").unwrap();
+    assert_eq!(database.names().await[0].session_id, None);
+    first.running.shutdown().await.unwrap();
     let second = lead(&database.url, "second").await;
     assert!(second.tenure.term() > before);
-    for led in [first, second] {
-        led.running.shutdown().await.unwrap();
-    }
+    second.running.shutdown().await.unwrap();
     assert_eq!(database.sessions().await, []);
 }
 
