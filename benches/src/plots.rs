@@ -19,7 +19,12 @@ pub fn draw(records: &[Record], directory: &Path) -> anyhow::Result<BTreeMap<Str
     let mut images = BTreeMap::new();
     for same in records.chunk_by(Record::is_beside) {
         let label = same[0].figure.label();
-        let Some(curves) = curves(same) else { continue };
+        // One point is no curve.
+        let Some(curves) =
+            curves(same).filter(|curves| curves.lines.iter().any(|(_, points)| points.len() > 1))
+        else {
+            continue;
+        };
         let image = Image { title: curves.title, file: directory.join(format!("{label}.svg")) };
         curves.draw(&image.file)?;
         images.insert(label, image);
