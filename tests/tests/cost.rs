@@ -47,7 +47,8 @@ async fn ten_thousand_renewals_leave_nothing_behind_on_postgres() {
     let hot = count("n_tup_hot_upd").await;
     assert!(hot * 100 >= all * 95, "{hot} of {all} renewals were HOT updates");
     let pages = database.number("SELECT pg_relation_size('leader_sessions') / 8192").await;
-    assert!(pages <= 5, "{pages} pages for {SESSIONS} sessions");
+    // All versions together would fill 150. One that is interrupted half-way keeps the others' from being cleaned up meanwhile.
+    assert!(pages <= 40, "{pages} pages for {SESSIONS} sessions");
 }
 
 #[tokio::test]
