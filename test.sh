@@ -79,7 +79,7 @@ step_docs() {
 
 # More threads than cores: tests of databases take a share of the machine before they begin, and many of them only wait.
 step_test() {
-    RUST_TEST_THREADS=${RUST_TEST_THREADS:-12} cargo test --workspace --all-features --no-fail-fast
+    RUST_TEST_THREADS=${RUST_TEST_THREADS:-8} cargo test --workspace --all-features --no-fail-fast
 }
 
 # Its own flags, one database among them: `cargo run -p leader-tests --bin chaos -- --help`

@@ -29,7 +29,7 @@ pub(crate) async fn all() -> Slot {
 }
 
 /// The tests that wait and fit where one other does.
-const PARTS: u32 = 6;
+const PARTS: u32 = 4;
 
 static CORES: LazyLock<u32> = LazyLock::new(|| {
     available_parallelism().ok().and_then(|cores| u32::try_from(cores.get()).ok()).unwrap_or(1)
