@@ -1,12 +1,11 @@
 //! Fences on MySQL and MariaDB.
 
-use futures::TryStreamExt;
 use sqlx::mysql::MySqlDatabaseError;
-use sqlx::{AssertSqlSafe, Database, MySql, MySqlConnection, Pool, Row, SqlSafeStr, SqlStr, raw_sql};
+use sqlx::{AssertSqlSafe, Database, MySql, MySqlConnection, Pool, Row, SqlSafeStr, raw_sql};
 use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
-use super::sealed::{Commit, Dialect};
+use super::sealed::{Commit, Dialect, answers};
 use crate::status::{Lease, lease, leases};
 use crate::store::mysql::{NOW, bytes};
 
@@ -42,8 +41,10 @@ const LEAVE: &str = "SET SESSION autocommit = @leader_autocommit \
      SESSION net_read_timeout = @leader_read */";
 
 impl Dialect for MySql {
-    fn statement(key: &Key<'_>) -> Option<SqlStr> {
-        Some(AssertSqlSafe(format!("{}; START TRANSACTION", bound(key))).into_sql_str())
+    async fn begin(connection: &mut MySqlConnection, key: &Key<'_>) -> sqlx::Result<bool> {
+        let statement = AssertSqlSafe(format!("{}; START TRANSACTION", bound(key))).into_sql_str();
+        <Self as Database>::TransactionManager::begin(connection, Some(statement)).await?;
+        Self::hold(connection, key).await
     }
 
     async fn begin_bare(connection: &mut MySqlConnection, key: &Key<'_>) -> sqlx::Result<()> {
@@ -78,22 +79,13 @@ impl Dialect for MySql {
         const NO_SAVEPOINT: u16 = 1305;
 
         let message = format!("RELEASE SAVEPOINT leader_fence; COMMIT; {LEAVE}");
-        let (mut done, mut outcome) = (0, Commit::Done);
-        let mut results = raw_sql(AssertSqlSafe(message)).fetch_many(&mut *connection);
-        loop {
-            match results.try_next().await {
-                Ok(Some(_)) => done += 1,
-                Ok(None) => break,
-                Err(error) if done == 0 && number(&error) == Some(NO_SAVEPOINT) => return Ok(Commit::Gone),
-                // Committed is committed, whatever became of the connection then.
-                Err(_) if done >= 2 => {
-                    outcome = Commit::Unclean;
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        drop(results);
+        let outcome = match answers(raw_sql(AssertSqlSafe(message)).fetch_many(&mut *connection)).await {
+            (_, None) => Commit::Done,
+            (0, Some(error)) if number(&error) == Some(NO_SAVEPOINT) => return Ok(Commit::Gone),
+            // Committed is committed, whatever became of the connection then.
+            (2.., Some(_)) => Commit::Unclean,
+            (_, Some(error)) => return Err(error),
+        };
         // sqlx believes in the old transaction: its ROLLBACK goes out with the next message and finds none.
         <Self as Database>::TransactionManager::start_rollback(connection);
         Ok(outcome)

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use futures::{Stream, StreamExt};
-use sqlx::{Either, SqlStr};
+use sqlx::Either;
 use sqlx_core::transaction::TransactionManager;
 
 use super::{Database, Future, Key, Pool};
@@ -93,25 +93,14 @@ pub trait Dialect: Database {
         async {}
     }
 
-    /// The statement that begins, if it is not plain `BEGIN`.
-    fn statement(key: &Key<'_>) -> Option<SqlStr> {
-        let _ = key;
-        None
-    }
-
     /// Begins a transaction and fences it; whether it is held. If not, the transaction may be open all the same: sqlx
     /// knows.
     fn begin(
         connection: &mut Self::Connection,
         key: &Key<'_>,
-    ) -> impl Future<Output = sqlx::Result<bool>> + Send {
-        async {
-            Self::TransactionManager::begin(connection, Self::statement(key)).await?;
-            Self::hold(connection, key).await
-        }
-    }
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// What `statement` would have set, in a transaction that somebody else began.
+    /// What `begin` would have set, in a transaction that somebody else began.
     fn prepare_fence(
         connection: &mut Self::Connection,
         key: &Key<'_>,
