@@ -107,16 +107,18 @@ impl fmt::Debug for Clock {
 
 #[cfg(unix)]
 fn since_boot() -> Moment {
+    use nix::time::ClockId;
+
     // `Instant` is CLOCK_MONOTONIC on Linux and CLOCK_UPTIME_RAW on macOS; both stop in suspend.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    const ID: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+    const ID: ClockId = ClockId::CLOCK_BOOTTIME;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    const ID: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+    const ID: ClockId = ClockId::CLOCK_MONOTONIC;
 
-    let time = rustix::time::clock_gettime(ID);
+    let time = ID.now().expect("a clock that every system of this kind has");
     // Neither field of a clock that counts from boot is negative.
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
+    let seconds = u64::try_from(time.tv_sec()).unwrap_or_default();
+    let nanoseconds = u32::try_from(time.tv_nsec()).unwrap_or_default();
     Moment(Duration::new(seconds, nanoseconds))
 }
 
