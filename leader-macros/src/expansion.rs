@@ -2,7 +2,6 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::ReturnType;
 use syn::ext::IdentExt;
 
 use crate::arguments::{Arguments, OnEnd};
@@ -42,8 +41,8 @@ pub(crate) fn registration(arguments: &Arguments, function: &Function) -> TokenS
     let state_types: Vec<_> = function.states.iter().map(|state| inferred(&private, &state.ty)).collect();
     let slots: Vec<_> = (0..function.states.len()).map(|index| local(&format!("__slot_{index}"))).collect();
     let output = match &function.output {
-        ReturnType::Default => quote_spanned!(function_name.span()=> _),
-        ReturnType::Type(_, ty) => inferred(&private, ty),
+        None => quote_spanned!(function_name.span()=> _),
+        Some(ty) => inferred(&private, ty),
     };
 
     // A future that is not `Send` is reported at this call: at the name of the function.

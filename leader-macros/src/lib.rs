@@ -4,6 +4,7 @@ mod arguments;
 mod conditions;
 mod errors;
 mod expansion;
+mod head;
 mod name;
 mod signature;
 

@@ -1,15 +1,12 @@
 //! Which items can be a work, told by their syntax alone. What the types are is left to the compiler.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
-use quote::ToTokens;
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser, Result};
-use syn::{
-    Attribute, Error, FnArg, GenericParam, LitStr, Path, ReturnType, Safety, Signature, Token, Type,
-    Visibility,
-};
+use syn::{Attribute, Error, GenericParam, LitStr, Path, Token, Visibility};
 
 use crate::errors::Errors;
+use crate::head::{self, Head, Input};
 
 /// A function that can be a work as far as its syntax tells.
 pub(crate) struct Function {
@@ -17,13 +14,14 @@ pub(crate) struct Function {
     pub(crate) ident: Ident,
     pub(crate) tenure: Argument,
     pub(crate) states: Vec<Argument>,
-    pub(crate) output: ReturnType,
+    /// The type that is returned, if one is written.
+    pub(crate) output: Option<TokenStream>,
 }
 
 /// One argument, without the pattern: the caller does not care.
 pub(crate) struct Argument {
     pub(crate) attributes: Vec<Attribute>,
-    pub(crate) ty: Type,
+    pub(crate) ty: TokenStream,
 }
 
 impl Function {
@@ -31,42 +29,44 @@ impl Function {
     ///
     /// `leader` is the path that the attribute may have been written with a second time.
     pub(crate) fn parse(item: TokenStream, leader: Option<&Path>, errors: &Errors) -> Option<Self> {
-        let (attributes, signature) = match head.parse2(item) {
-            Ok(head) => head,
+        let (attributes, head) = match function.parse2(item) {
+            Ok(function) => function,
             Err(error) => {
                 errors.add(error);
                 return None;
             }
         };
         check_attributes(&attributes, leader, errors);
-        check_modifiers(&signature, errors);
-        check_generics(&signature, errors);
-        check_output(&signature.output, errors);
-        let mut arguments = check_arguments(&signature, errors).into_iter();
+        check_modifiers(&head, errors);
+        check_generics(&head, errors);
+        if let Some(output) = &head.output {
+            check_output(output, errors);
+        }
+        let mut arguments = check_arguments(&head, errors).into_iter();
         Some(Self {
             attributes,
-            ident: signature.ident,
+            ident: head.ident,
             tenure: arguments.next()?,
             states: arguments.collect(),
-            output: signature.output,
+            output: head.output,
         })
     }
 }
 
-fn head(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Signature)> {
+fn function(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Head)> {
     let attributes = input.call(Attribute::parse_outer)?;
     input.parse::<Visibility>()?;
     if !begins_function(&input.fork()) {
         let message = "only a free function can be a work: write `async fn`";
         return Err(Error::new_spanned(input.parse::<TokenTree>()?, message));
     }
-    let signature = input.parse()?;
+    let head = input.parse()?;
     if let Some(end) = input.parse::<Option<Token![;]>>()? {
         let message = "a work has a body: write a free `async fn`";
         return Err(Error::new_spanned(end, message));
     }
     input.parse::<TokenStream>()?;
-    Ok((attributes, signature))
+    Ok((attributes, head))
 }
 
 /// Whether the attribute stands on a closure, which an item beside it cannot be parsed with.
@@ -108,25 +108,25 @@ fn check_attributes(attributes: &[Attribute], leader: Option<&Path>, errors: &Er
     }
 }
 
-fn check_modifiers(signature: &Signature, errors: &Errors) {
-    match (&signature.constness, &signature.asyncness) {
+fn check_modifiers(head: &Head, errors: &Errors) {
+    match (&head.constness, &head.asyncness) {
         (Some(constness), None) => {
             errors.at(constness, "a work cannot be `const`: write `async fn`");
         }
-        (None, None) => errors.at(signature.fn_token, "a work is asynchronous: write `async fn`"),
+        (None, None) => errors.at(head.fn_token, "a work is asynchronous: write `async fn`"),
         // The compiler itself refuses `const async`.
         (_, Some(_)) => {}
     }
-    if let Safety::Unsafe(token) = &signature.safety {
+    if let Some(token) = &head.unsafety {
         errors.at(token, "a work cannot be `unsafe`: leave it out");
     }
-    if let Some(abi) = &signature.abi {
+    if let Some(abi) = &head.abi {
         errors.at(abi, "a work cannot be `extern`: leave it out");
     }
 }
 
-fn check_generics(signature: &Signature, errors: &Errors) {
-    for parameter in &signature.generics.params {
+fn check_generics(head: &Head, errors: &Errors) {
+    for parameter in &head.generics.params {
         match parameter {
             GenericParam::Type(parameter) => {
                 let ident = &parameter.ident;
@@ -151,60 +151,68 @@ fn check_generics(signature: &Signature, errors: &Errors) {
             }
         }
     }
-    if let Some(clause) = &signature.generics.where_clause {
+    if let Some(clause) = &head.generics.where_clause {
         errors.at(clause, "a work cannot have a `where` clause: leave it out");
     }
 }
 
-fn check_output(output: &ReturnType, errors: &Errors) {
-    let ReturnType::Type(_, ty) = output else {
-        return;
-    };
-    if matches!(ungrouped(ty), Type::Never(_)) {
-        errors.at(ty, "a work cannot return `!`: write `Result<std::convert::Infallible, E>`, or nothing");
+fn check_output(output: &TokenStream, errors: &Errors) {
+    if begins_with(output, '!') {
+        errors
+            .at(output, "a work cannot return `!`: write `Result<std::convert::Infallible, E>`, or nothing");
     }
-    if let Some(span) = find_impl(ty.to_token_stream()) {
+    if let Some(span) = find_impl(output.clone()) {
         errors.add(Error::new(span, "a work cannot return an `impl Trait`: write the type"));
     }
 }
 
-fn check_arguments(signature: &Signature, errors: &Errors) -> Vec<Argument> {
-    if let Some(variadic) = &signature.variadic {
-        errors.at(variadic, "a work cannot be variadic: leave `...` out");
-    } else if signature.inputs.is_empty() {
+fn check_arguments(head: &Head, errors: &Errors) -> Vec<Argument> {
+    if head.inputs.is_empty() {
         let message = "a work takes its tenure: write `tenure: leader::Tenure`";
-        errors.add(Error::new(signature.paren_token.span.join(), message));
+        errors.add(Error::new(head.parentheses, message));
     }
     let mut arguments = Vec::new();
-    for argument in &signature.inputs {
-        match argument {
-            FnArg::Receiver(receiver) => {
+    for input in &head.inputs {
+        match input {
+            Input::Receiver(receiver) => {
                 errors.at(receiver, "a work is not a method: write a free `async fn`");
             }
-            FnArg::Typed(argument) => {
+            Input::Variadic(variadic) => {
+                errors.at(variadic, "a work cannot be variadic: leave `...` out");
+            }
+            Input::Typed { attributes, ty } => {
                 let write = if arguments.is_empty() {
                     "write `tenure: leader::Tenure`"
                 } else {
                     "write `State(value): leader::State<YourType>`"
                 };
-                if let Type::Reference(reference) = ungrouped(&argument.ty) {
-                    errors.at(reference, format_args!("a work cannot take a reference: {write}"));
-                } else if let Some(span) = find_impl(argument.ty.to_token_stream()) {
+                if begins_with(ty, '&') {
+                    errors.at(ty, format_args!("a work cannot take a reference: {write}"));
+                } else if let Some(span) = find_impl(ty.clone()) {
                     errors.add(Error::new(span, format_args!("a work cannot take an `impl Trait`: {write}")));
                 }
-                arguments.push(Argument { attributes: argument.attrs.clone(), ty: (*argument.ty).clone() });
+                arguments.push(Argument { attributes: attributes.clone(), ty: ty.clone() });
             }
         }
     }
     arguments
 }
 
-/// The type without the invisible groups of `macro_rules!` and without parentheses.
-fn ungrouped(ty: &Type) -> &Type {
-    match ty {
-        Type::Group(group) => ungrouped(&group.elem),
-        Type::Paren(paren) => ungrouped(&paren.elem),
-        _ => ty,
+/// Whether a type begins with this sign, the invisible groups of `macro_rules!` and parentheses left aside.
+fn begins_with(ty: &TokenStream, sign: char) -> bool {
+    match ty.clone().into_iter().next() {
+        Some(TokenTree::Punct(first)) => first.as_char() == sign,
+        Some(TokenTree::Group(group)) if is_one_type(&group) => begins_with(&group.stream(), sign),
+        _ => false,
+    }
+}
+
+/// A tuple is not.
+fn is_one_type(group: &Group) -> bool {
+    match group.delimiter() {
+        Delimiter::None => true,
+        Delimiter::Parenthesis => head::ty.parse2(group.stream()).is_ok(),
+        Delimiter::Brace | Delimiter::Bracket => false,
     }
 }
 

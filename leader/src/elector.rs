@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::event::{self, Event, EventKind, Reporter};
 use crate::keeper::Keeper;
 use crate::name::{Namespace, WorkName};
+use crate::race::{First, race};
 use crate::registry::{self, Candidate, Wishes, Works};
 use crate::running::{Pulse, Running};
 use crate::shutdown;
@@ -322,23 +323,21 @@ impl Builder {
         let signals = shutdown::listen()
             .map_err(|error| Error::Config(format!("cannot listen for signals: {error}")))?;
         let mut start = pin!(self.start());
-        let running = tokio::select! {
-            biased;
-            () = signals.first() => {
-                // Its session may be open by now, and names be claimed: what has begun is ended like any other. A start
-                // takes an attempt at most.
+        let running = match race(signals.first(), &mut start).await {
+            First::Other(running) => running?,
+            // Its session may be open by now, and names be claimed: what has begun is ended like any other. A start takes an
+            // attempt at most.
+            First::One(()) => {
                 return match start.await {
                     Ok(running) => running.shutdown().await,
                     Err(_) => Ok(()),
                 };
             }
-            running = &mut start => running?,
         };
         signals.tell(running.keeper.clone());
-        tokio::select! {
-            biased;
-            () = signals.first() => running.shutdown().await,
-            error = running.failed() => Err(error),
+        match race(signals.first(), running.failed()).await {
+            First::One(()) => running.shutdown().await,
+            First::Other(error) => Err(error),
         }
     }
 }
@@ -360,10 +359,7 @@ fn spawn(keeper: Keeper<AnyStore>, ready: oneshot::Sender<Result<(), Error>>) ->
     if keeper.store.is_simulated() {
         let watchdog = keeper.crew.watchdog.clone();
         tokio::spawn(async move {
-            tokio::select! {
-                () = keeper.keep(ready) => {}
-                () = watchdog.run() => {}
-            }
+            race(Box::pin(keeper.keep(ready)), watchdog.run()).await;
         });
         return Ok(());
     }

@@ -3,6 +3,7 @@
 //! It runs on a thread of its own with a runtime and a connection of its own, so that neither an exhausted pool nor
 //! blocked threads of the application can cost the lease. It decides nothing: the [`Campaign`] does.
 
+use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::error::Error;
 use crate::event::EventKind;
 use crate::name::WorkName;
 use crate::protocol::{Attempt, Campaign, Failure, Next, Reply, Request, Session, SessionId, Term};
+use crate::race::{First, race};
 use crate::store::{Cause, Store, StoreError};
 
 /// What works and people tell the keeper.
@@ -115,12 +117,15 @@ impl<S: Store> Keeper<S> {
                     let reply = self.send(&attempt, campaign).await;
                     campaign.answer(attempt, reply, self.crew.clock.now());
                 }
-                Next::Wait { until, hints } => tokio::select! {
-                    biased;
-                    Some(command) = self.commands.recv() => self.crew.obey(command, campaign),
-                    () = self.crew.clock.sleep_until(until) => {}
-                    hint = self.store.changed(), if hints => campaign.hint(hint, self.crew.clock.now()),
-                },
+                Next::Wait { until, hints } => {
+                    let hint = async { if hints { self.store.changed().await } else { pending().await } };
+                    let other = race(self.crew.clock.sleep_until(until), hint);
+                    match race(heard(&mut self.commands), other).await {
+                        First::One(command) => self.crew.obey(command, campaign),
+                        First::Other(First::One(())) => {}
+                        First::Other(First::Other(hint)) => campaign.hint(hint, self.crew.clock.now()),
+                    }
+                }
             }
         }
     }
@@ -130,14 +135,13 @@ impl<S: Store> Keeper<S> {
     async fn send(&mut self, attempt: &Attempt, campaign: &mut Campaign) -> Result<Reply, Failure> {
         let clock = self.crew.clock.clone();
         let answer = {
-            let mut given_up = pin!(clock.sleep_until(attempt.give_up));
-            let mut call = pin!(perform(&mut self.store, &attempt.request, self.create));
+            let call = perform(&mut self.store, &attempt.request, self.create);
+            let mut call = pin!(race(clock.sleep_until(attempt.give_up), call));
             loop {
-                tokio::select! {
-                    biased;
-                    () = &mut given_up => break None,
-                    answer = &mut call => break Some(answer),
-                    Some(command) = self.commands.recv() => {
+                match race(&mut call, heard(&mut self.commands)).await {
+                    First::One(First::One(())) => break None,
+                    First::One(First::Other(answer)) => break Some(answer),
+                    First::Other(command) => {
                         self.crew.obey(command, campaign);
                         self.crew.apply(campaign);
                         if self.commands.is_empty() {
@@ -172,6 +176,16 @@ impl<S: Store> Keeper<S> {
                 Err(Failure::Unknown)
             }
         }
+    }
+}
+
+/// The next command. Nobody may be left who gives any.
+///
+/// Cancel safe.
+async fn heard(commands: &mut mpsc::UnboundedReceiver<Command>) -> Command {
+    match commands.recv().await {
+        Some(command) => command,
+        None => pending().await,
     }
 }
 

@@ -182,6 +182,7 @@ mod keeper;
 mod metrics;
 mod name;
 mod protocol;
+mod race;
 mod random;
 mod registry;
 mod run;

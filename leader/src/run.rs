@@ -19,6 +19,7 @@ use tracing::Instrument as _;
 use crate::event::{Event, EventKind, Reporter, log};
 use crate::keeper::Command;
 use crate::protocol::Ending;
+use crate::race::{First, race};
 use crate::registry::Enlisted;
 use crate::state::States;
 use crate::tenure::{Tenure, is_ending};
@@ -133,10 +134,9 @@ async fn run(work: Enlisted, tenure: Tenure, states: Arc<States>) -> Outcome {
     let mut guarded = Guarded::new(started);
     let done = match work.on_end {
         OnEnd::Return => guarded.await,
-        OnEnd::Drop => tokio::select! {
-            biased;
-            _ = tenure.ended() => guarded.discard().map(Ok),
-            done = &mut guarded => done,
+        OnEnd::Drop => match race(tenure.ended(), &mut guarded).await {
+            First::One(_) => guarded.discard().map(Ok),
+            First::Other(done) => done,
         },
     };
     match done {

@@ -220,11 +220,8 @@ impl Tenure {
     ///
     /// [`Ended`], when the tenure is over first.
     pub async fn until_ended<F: Future>(&self, future: F) -> Result<F::Output, Ended> {
-        tokio::select! {
-            biased;
-            ending = self.ended() => Err(Ended(ending)),
-            output = future => Ok(output),
-        }
+        let output = self.0.token.run_until_cancelled(future).await;
+        output.ok_or_else(|| Ended(self.ending().unwrap_or(Ending::LeaseLost)))
     }
 
     /// Sleeps this long, or until the tenure is over.
@@ -258,13 +255,7 @@ impl Tenure {
         let end = self.0.tasks_end.clone();
         let tenure = self.clone();
         let task = async move {
-            let guarded = crate::run::Guarded::new(future);
-            let outcome = tokio::select! {
-                biased;
-                () = end.cancelled() => None,
-                outcome = guarded => Some(outcome),
-            };
-            match outcome {
+            match end.run_until_cancelled(crate::run::Guarded::new(future)).await {
                 Some(Ok(output)) => Ok(output),
                 Some(Err(panic)) => {
                     tracing::error!(%panic, "a task of the work panicked");

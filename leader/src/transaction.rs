@@ -25,6 +25,7 @@ use sqlx::{Connection, Database, Pool};
 use sqlx_core::transaction::TransactionManager;
 
 use crate::protocol::Ending;
+use crate::race::{First, race};
 use crate::tenure::Tenure;
 use sealed::Commit;
 
@@ -79,10 +80,9 @@ impl<DB: Fenced> Transaction<DB> {
         // database that may be out of reach.
         self.tenure.check()?;
         let tenure = self.tenure.clone();
-        tokio::select! {
-            biased;
-            done = self.finish() => done,
-            ended = tenure.lost_for_long() => Err(TransactionError::OutcomeUnknown(ended)),
+        match race(self.finish(), tenure.lost_for_long()).await {
+            First::One(done) => done,
+            First::Other(ended) => Err(TransactionError::OutcomeUnknown(ended)),
         }
     }
 
@@ -97,10 +97,9 @@ impl<DB: Fenced> Transaction<DB> {
     /// same.
     pub async fn rollback(mut self) -> Result<(), TransactionError> {
         let tenure = self.tenure.clone();
-        tokio::select! {
-            biased;
-            done = self.undo() => done,
-            ended = tenure.lost_for_long() => Err(ended.into()),
+        match race(self.undo(), tenure.lost_for_long()).await {
+            First::One(done) => done,
+            First::Other(ended) => Err(ended.into()),
         }
     }
 

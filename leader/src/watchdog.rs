@@ -127,10 +127,8 @@ impl Watchdog {
         loop {
             let now = self.0.clock.now();
             let next = self.0.look(now, now, |lost| tell(&lost));
-            tokio::select! {
-                () = self.0.clock.sleep_until(next.unwrap_or(now + TICK).min(now + TICK)) => {}
-                () = self.0.async_bell.notified() => {}
-            }
+            let due = next.unwrap_or(now + TICK).min(now + TICK);
+            crate::race::race(self.0.clock.sleep_until(due), self.0.async_bell.notified()).await;
         }
     }
 }
