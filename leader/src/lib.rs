@@ -192,6 +192,7 @@ mod state;
 mod status;
 mod store;
 pub mod tables;
+mod tasks;
 mod tenure;
 #[cfg(any(test, feature = "test-util"))]
 pub mod test_util;

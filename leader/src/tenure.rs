@@ -10,7 +10,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::clock::{Clock, Moment};
@@ -18,6 +17,7 @@ use crate::event::{Event, EventKind, Reporter, log};
 use crate::keeper::Command;
 use crate::name::{Namespace, WorkName};
 use crate::protocol::{Ending, SessionId, Term};
+use crate::tasks::Tasks;
 use crate::timings::Timings;
 use crate::work::BoxError;
 
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     end_told: OnceLock<EndTold>,
     /// Cancelled when the tenure ends or its work returns.
     tasks_end: CancellationToken,
-    tasks: TaskTracker,
+    tasks: Tasks,
     keeper: mpsc::UnboundedSender<Command>,
     reporter: Arc<Reporter>,
 }
@@ -152,7 +152,7 @@ impl Tenure {
             end_told: OnceLock::new(),
             tasks_end: token.child_token(),
             token,
-            tasks: TaskTracker::new(),
+            tasks: Tasks::new(),
             keeper,
             reporter,
         }))
@@ -265,14 +265,13 @@ impl Tenure {
             }
         };
         let task = task.instrument(tracing::Span::current());
-        tokio::spawn(self.0.tasks.track_future(task))
+        tokio::spawn(self.0.tasks.count(task))
     }
 
     /// The work has returned: ends its tasks and waits until they are gone.
     pub(crate) async fn end_tasks(&self) {
         self.0.tasks_end.cancel();
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
+        self.0.tasks.gone().await;
     }
 
     /// Tells the work that its tenure is over. The first ending stays.
