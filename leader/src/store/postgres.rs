@@ -43,6 +43,8 @@ pub(crate) struct Postgres {
     heard: Arc<Mailbox>,
     /// It was said that releases cannot be announced.
     told: bool,
+    /// The last release left names behind: whether the next frees any is not known beforehand.
+    left_behind: bool,
 }
 
 impl Postgres {
@@ -54,6 +56,7 @@ impl Postgres {
             durable: "",
             heard: Arc::default(),
             told: false,
+            left_behind: false,
         }
     }
 
@@ -93,8 +96,7 @@ impl Postgres {
         Ok((self.connection.insert(connection), self.durable))
     }
 
-    /// Frees names, says so, and returns them. Where the server takes no such notification, the names are freed all the
-    /// same, and standbys find them by looking.
+    /// Frees names, says so, and returns them.
     async fn free(&mut self, freed: &str) -> Result<Vec<String>, StoreError> {
         // One a line, or nothing where that is too long for a notification.
         let announced = format!(
@@ -102,7 +104,21 @@ impl Postgres {
              FROM (SELECT string_agg(name, chr(10)) AS names FROM freed) AS f WHERE names IS NOT NULL",
             self.channel()
         );
-        let rows = match self.run(&announced).await {
+        let names = self.announce(&announced, freed).await?;
+        Ok(names.iter().flat_map(|names| names.split('\n')).map(ToOwned::to_owned).collect())
+    }
+
+    /// Frees one name and says so, in two statements that are planned in less time than one that does both. A name that is
+    /// locked is announced as well, and claimed in vain.
+    async fn free_one(&mut self, freed: &str, name: &str) -> Result<Vec<String>, StoreError> {
+        let announced = format!("{freed}; NOTIFY {}, {name}", self.channel());
+        self.announce(&announced, freed).await
+    }
+
+    /// Frees names by a statement that announces them, and returns its first column. Where the server takes no such
+    /// notification, the names are freed all the same, and standbys find them by looking.
+    async fn announce(&mut self, announced: &str, freed: &str) -> Result<Vec<String>, StoreError> {
+        let rows = match self.run(announced).await {
             Err(error) if error.source.downcast_ref().is_some_and(takes_no_notification) => {
                 if !std::mem::replace(&mut self.told, true) {
                     tracing::warn!(%error, "a release cannot be announced; standbys notice it by scanning");
@@ -111,8 +127,7 @@ impl Postgres {
             }
             rows => rows?,
         };
-        let names = rows.iter().map(|row| get::<String>(row, 0)).collect::<Result<Vec<_>, _>>()?;
-        Ok(names.iter().flat_map(|names| names.split('\n')).map(ToOwned::to_owned).collect())
+        rows.iter().map(|row| get(row, 0)).collect()
     }
 }
 
@@ -257,12 +272,18 @@ impl Store for Postgres {
 
     async fn release(&mut self, id: SessionId, held: &[Hold]) -> Result<Vec<Hold>, StoreError> {
         // The usual one is one, and planned in half the time.
-        let these = match held {
-            [(name, term)] => format!("WHERE m.name = {} AND m.term = {term} AND", text(name.as_str())),
-            many => format!(
-                "JOIN (SELECT e->>0 AS name, (e->>1)::bigint AS term FROM json_array_elements({}::json) AS e) AS h \
-                 ON h.name = m.name AND h.term = m.term WHERE",
-                text(&json_holds(many)),
+        let (these, one) = match held {
+            [(name, term)] => (
+                format!("WHERE m.name = {} AND m.term = {term} AND", text(name.as_str())),
+                literal(name.as_str()),
+            ),
+            many => (
+                format!(
+                    "JOIN (SELECT e->>0 AS name, (e->>1)::bigint AS term FROM json_array_elements({}::json) AS e) AS h \
+                     ON h.name = m.name AND h.term = m.term WHERE",
+                    text(&json_holds(many)),
+                ),
+                None,
             ),
         };
         let release = format!(
@@ -270,7 +291,12 @@ impl Store for Postgres {
                m.namespace = {} AND m.session_id = '{id}' FOR UPDATE OF m SKIP LOCKED)) RETURNING n.name",
             self.namespace(),
         );
-        if self.free(&release).await?.len() == held.len() {
+        let freed = match one {
+            Some(name) if !self.left_behind => self.free_one(&release, &name).await?,
+            _ => self.free(&release).await?,
+        };
+        self.left_behind = freed.len() < held.len();
+        if !self.left_behind {
             return Ok(Vec::new());
         }
         // The others are locked, or not ours any more.
@@ -353,7 +379,13 @@ fn may_not_end(error: StoreError) -> StoreError {
 
 /// A text as an expression that reads the same under every setting of strings and escapes.
 pub(crate) fn text(text: &str) -> String {
-    format!("convert_from(decode('{}','hex'),'UTF8')", hex(text))
+    literal(text).unwrap_or_else(|| format!("convert_from(decode('{}','hex'),'UTF8')", hex(text)))
+}
+
+/// A text as a literal, where every setting of strings, escapes and encodings reads it the same.
+fn literal(text: &str) -> Option<String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b" _-.:/".contains(&byte);
+    text.bytes().all(plain).then(|| format!("'{text}'"))
 }
 
 fn elements(json: &str) -> String {
@@ -406,6 +438,11 @@ mod tests {
 
     #[test]
     fn no_text_can_break_out_of_its_expression() {
-        assert_eq!(text("';--"), "convert_from(decode('273b2d2d','hex'),'UTF8')");
+        assert_eq!(text("nightly report_2.1:a/b-c"), "'nightly report_2.1:a/b-c'");
+        for (hostile, hex) in
+            [("';--", "273b2d2d"), ("\\", "5c"), ("a\n", "610a"), ("ü", "c3bc"), ("$$", "2424")]
+        {
+            assert_eq!(text(hostile), format!("convert_from(decode('{hex}','hex'),'UTF8')"));
+        }
     }
 }
