@@ -73,12 +73,14 @@ fn each_once(plan: &mut Vec<Step>) {
 fn plan(program: &Program) -> Vec<Step> {
     let alone = |task: Task| Database::ALL.map(|database| (vec![database], task.clone()));
     let together = |task: Task| (Database::ALL.to_vec(), task);
-    let handover = |replicas| handover::Options { n: 200, replicas, names: 64 };
+    let handover = |replicas| handover::Options { n: 200, replicas, names: 64, pause: 300 };
+    let busy = handover::Options { n: 400, replicas: 2, names: 400, pause: 0 };
     let crash = |timings, n, beside| crash::Options { n: Some(n), timings, beside, program: program.clone() };
     let names = vec![1, 10, 100, 1_000, 10_000];
     let mut plan = Vec::new();
     plan.extend(alone(Task::Handover(handover(2))));
     plan.extend(alone(Task::Handover(handover(3))));
+    plan.push((vec![Database::Postgres], Task::Handover(busy)));
     plan.extend(alone(Task::Fence(fence::Options { n: 2_000 })));
     plan.extend(alone(Task::Crash(crash(Pace::Fast, 100, 4))));
     plan.push(together(Task::Crash(crash(Pace::Default, 20, 5))));

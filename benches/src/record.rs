@@ -116,7 +116,10 @@ impl Figure {
     /// What tells it from others on the same database, for the names of files.
     pub fn label(&self) -> String {
         match self {
-            Self::Handover(handover) => format!("handover-{}-replicas", handover.replicas),
+            Self::Handover(handover) => {
+                let pause = if handover.pause == 0 { "-no-pause" } else { "" };
+                format!("handover-{}-replicas{pause}", handover.replicas)
+            }
             Self::Crash(crash) => format!("crash-{}", crash.timings.word()),
             Self::Cost(cost) => {
                 let most = cost.cells.iter().map(|cell| cell.replicas).max().unwrap_or_default();

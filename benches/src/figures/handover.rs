@@ -30,6 +30,9 @@ pub struct Options {
     /// How many names take turns: whoever gave one back stays away from it for a while
     #[arg(long, default_value_t = 64)]
     pub names: usize,
+    /// The longest of the random pauses before each sample in milliseconds. With none, nothing has been idle before
+    #[arg(long, default_value_t = 300)]
+    pub pause: u64,
 }
 
 impl Options {
@@ -45,29 +48,25 @@ impl Options {
 pub struct Handover {
     /// How many replicas there were.
     pub replicas: usize,
+    /// The longest pause before each sample, in milliseconds.
+    pub pause: u64,
     /// From one tenure's last line to the next one's first.
     pub handover: Summary,
     /// Where the time goes, in the order of the phases.
     pub phases: Vec<(String, Summary)>,
-    /// What the database takes at least.
+    /// What the database takes at least: for the release, the news of it, a look, and the claim.
     pub floor: FloorTimes,
-}
-
-impl Handover {
-    /// The least a handover can take: a release, a look, a claim, and the news of the release.
-    pub const FLOOR: (u32, u32) = (2, 2);
 }
 
 impl fmt::Display for Handover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (commits, round_trips) = Self::FLOOR;
         writeln!(f, "| ms | {} |\n| --- | {} |", Summary::HEAD, Summary::RULE)?;
         writeln!(f, "| handover, {} replicas | {} |", self.replicas, self.handover)?;
         for (phase, took) in &self.phases {
             writeln!(f, "| of it: {phase} | {took} |")?;
         }
         writeln!(f, "{}", self.floor.rows())?;
-        writeln!(f, "{}", self.floor.compare(self.handover.p50, commits, round_trips))
+        writeln!(f, "{}", self.floor.compare(self.handover.p50))
     }
 }
 
@@ -88,25 +87,32 @@ async fn measure_on<DB: Sql>(place: &Place, options: &Options) -> anyhow::Result
     let mut returned = vec![None; options.names];
     for turn in 0..options.n {
         let work = turn % options.names;
-        pause(returned[work]).await;
+        pause(returned[work], options.pause).await;
         let (last, first) = stage.hand_over(work).await?;
         samples.record(first - last);
         phases.record(last, first);
         returned[work] = Some(Instant::now());
+        pause(None, options.pause).await;
         floor.sample().await?;
     }
     let floor = floor.finish().await?;
     stage.clear().await?;
-    Ok(Handover { replicas: options.replicas, handover: samples.millis(), phases: phases.millis(), floor })
+    Ok(Handover {
+        replicas: options.replicas,
+        pause: options.pause,
+        handover: samples.millis(),
+        phases: phases.millis(),
+        floor,
+    })
 }
 
 /// Until every replica campaigns for the name again, and a random moment more: standbys that look in turns must not be
 /// met at the same moment each time.
-async fn pause(returned: Option<Instant>) {
+async fn pause(returned: Option<Instant>, longest: u64) {
     let timings = Timings::default();
     let away = timings.campaign + timings.campaign / 5 + Duration::from_millis(100);
     let rest = returned.map_or(Duration::ZERO, |at| away.saturating_sub(at.elapsed()));
-    tokio::time::sleep(rest + Duration::from_millis(fastrand::u64(0..300))).await;
+    tokio::time::sleep(rest + Duration::from_millis(fastrand::u64(0..=longest))).await;
 }
 
 /// Where the time of handovers goes.
