@@ -71,6 +71,12 @@ step_features() {
         echo "test.sh: the programs would build librdkafka" >&2
         return 1
     fi
+    # What only takes long to compile, for everybody who depends on `leader` ("Build" in docs/performance.md).
+    tree=$(cargo tree -p leader --features postgres,mysql,sqlite --edges normal,build --prefix none)
+    if grep -E '^(rustix|futures-macro|tokio-macros) ' <<<"$tree"; then
+        echo "test.sh: \`leader\` would build these again" >&2
+        return 1
+    fi
 }
 
 step_docs() {

@@ -13,7 +13,7 @@ pub(crate) enum First<A, B> {
 
 /// Runs both until one is done and drops the other. Where both are done at once, it is `one`: it is asked first each time.
 ///
-/// `tokio::select!` would do it at the price of tokio's macros, which take longer to compile than everything that asks.
+/// `tokio::select!` does the same, and whoever depends on this crate would compile tokio's macros for it.
 pub(crate) async fn race<A: Future, B: Future>(one: A, other: B) -> First<A::Output, B::Output> {
     let (mut one, mut other) = (pin!(one), pin!(other));
     poll_fn(|context| match one.as_mut().poll(context) {
