@@ -267,7 +267,7 @@ impl Crew {
             return;
         }
         if self.trouble.goes_on(request, self.clock.now(), &self.timings) {
-            tracing::warn!(%error, "the database does not do what a lease needs; trying on");
+            tracing::warn!(%error, "the database does not do what a lease needs; trying again");
         }
     }
 

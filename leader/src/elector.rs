@@ -105,27 +105,30 @@ impl Builder {
         self
     }
 
-    /// A value that works can ask for as [`State<T>`](crate::State). A second value of the same type replaces the first.
+    /// A value that works can ask for as [`State<T>`](crate::State). A second value of the same type replaces the first:
+    /// two values of one type need a newtype each.
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.states.insert(value);
         self
     }
 
-    /// The durations of the protocol. Every replica of a deployment should use the same.
+    /// The durations of the protocol. Replicas may differ, in a rolling change say: each session carries its own expiry.
     pub fn timings(mut self, timings: Timings) -> Self {
         self.timings = timings;
         self
     }
 
     /// The names that must be registered, no more and no fewer. The start fails if they differ: the linker drops a crate
-    /// that nobody names, and its works with it, in silence. Each call adds to the list.
+    /// that nobody names, and its works with it, in silence. Each call adds to the list. It speaks of all that are registered,
+    /// whether they may be led here or not.
     #[track_caller]
     pub fn expect<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.wishes.expect.get_or_insert_default().add(names, Location::caller());
         self
     }
 
-    /// Registers a work without the attribute. It goes through the same checks.
+    /// Registers a work without the attribute. It goes through the same checks. The closure is called once a tenure, and takes no
+    /// states: move in what it needs. What `on_end = "drop"` does, [`Tenure::until_ended`] around its future does.
     ///
     /// ```
     /// let builder = leader::Elector::builder().work("janitor", |tenure: leader::Tenure| async move {
@@ -145,14 +148,14 @@ impl Builder {
     }
 
     /// The only names that this replica may lead. Unless given: all that are registered. States are needed for works
-    /// that it may lead.
+    /// that it may lead. A name that is not registered fails the start, here as in [`except`](Self::except).
     #[track_caller]
     pub fn only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.wishes.only.get_or_insert_default().add(names, Location::caller());
         self
     }
 
-    /// Names that this replica must not lead.
+    /// Names that this replica must not lead, those of [`only`](Self::only) among them.
     #[track_caller]
     pub fn except<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.wishes.except.add(names, Location::caller());
@@ -199,11 +202,13 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Everything that [`Error`] can say, within the length of one attempt: a start that fails leaves nothing behind.
+    /// [`Error::Registration`], [`Error::Timings`] and [`Error::Config`] before the database is asked; [`Error::Database`] and
+    /// [`Error::NoAnswer`] within the length of one attempt. No session is left behind; tables and rows of names may have been
+    /// made.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime.
+    /// Outside a tokio runtime. Works need its timers (`enable_all`, which `#[tokio::main]` calls): without them they panic.
     pub async fn start(mut self) -> Result<Running, Error> {
         let runtime = Handle::current();
         let (namespace, works, registered) = self.check()?;

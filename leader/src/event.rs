@@ -24,7 +24,8 @@ pub struct Event {
     /// Why a tenure is over: `work returned`, `shutting down`, `lease lost`, `stepped down`, `runtime shut down`. For a
     /// lease that was lost after another ending: `while winding down`.
     pub reason: Option<String>,
-    /// The error that a work returned, or its panic, with everything that caused it.
+    /// The error that a work returned, or its panic, with everything that caused it. Of an
+    /// [`Overrun`](EventKind::Overrun): what runs on.
     pub error: Option<String>,
 }
 

@@ -7,11 +7,11 @@
 //! use leader::{State, Tenure};
 //! use sqlx::PgPool;
 //!
-//! #[leader::work("outbox_relay")]
-//! async fn outbox_relay(tenure: Tenure, State(pool): State<PgPool>) -> anyhow::Result<()> {
+//! #[leader::work("cart_cleaner")]
+//! async fn cart_cleaner(tenure: Tenure, State(pool): State<PgPool>) -> anyhow::Result<()> {
 //!     loop {
 //!         let mut tx = tenure.begin(&pool).await?; // refuses if this replica no longer leads
-//!         sqlx::query("INSERT INTO outbox_sent SELECT id FROM outbox_pending").execute(&mut *tx).await?;
+//!         sqlx::query("DELETE FROM carts WHERE expires_at < now()").execute(&mut *tx).await?;
 //!         tx.commit().await?; // commits only if nobody else has been elected since
 //!
 //!         tenure.sleep(Duration::from_secs(1)).await?; // returns the ending as an error when it comes
@@ -31,7 +31,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! Start as many replicas of this program as you like: one of them runs `outbox_relay`, the others stand by. When it
+//! Start as many replicas of this program as you like: one of them runs `cart_cleaner`, the others stand by. When it
 //! stops, crashes, freezes or loses the database, another one takes over.
 //!
 //! # Words

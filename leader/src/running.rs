@@ -18,6 +18,9 @@ use crate::trouble::Trouble;
 /// An elector at work.
 ///
 /// Dropped without [`shutdown`](Self::shutdown), it shuts down all the same, and nobody waits for it.
+///
+/// Where a health endpoint shares it, behind an `Arc`, [`Arc::into_inner`](std::sync::Arc::into_inner) gives it back for the
+/// [`shutdown`](Self::shutdown) once the endpoint is gone.
 #[must_use = "an elector that is dropped shuts down; keep it until the end"]
 pub struct Running {
     pub(crate) keeper: mpsc::UnboundedSender<Command>,
@@ -115,7 +118,7 @@ impl Running {
     }
 
     /// Resolves when the elector cannot go on: its thread panicked, which is a bug. Losing the database is no reason,
-    /// it tries on for ever.
+    /// it keeps trying.
     ///
     /// Cancel safe.
     pub async fn failed(&self) -> Error {

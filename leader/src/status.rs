@@ -144,7 +144,7 @@ pub enum Role {
     /// It campaigns, or waits until it campaigns again.
     Standby,
     /// It campaigns, and nobody can be elected: the last leader is gone, and a fenced transaction of it is still open. The
-    /// server ends that at the bounds of the fence.
+    /// server ends that at the bounds of the fence, or a standby does (PostgreSQL); on SQLite nobody does.
     #[non_exhaustive]
     Fenced {
         /// The session of the last leader, which is gone.

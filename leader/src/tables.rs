@@ -3,7 +3,7 @@
 //! The start runs the same SQL unless [`Builder::migrate`](crate::Builder::migrate) says otherwise. With `migrate(false)`
 //! it only looks whether the tables are there, and if not, it fails with the SQL in its message.
 //!
-//! Both statements leave tables alone that are there already.
+//! Each holds two `CREATE TABLE IF NOT EXISTS`, which leave tables alone that are there already. Run it with `sqlx::raw_sql`.
 //!
 //! ```
 //! for tables in [leader::tables::POSTGRES, leader::tables::MYSQL, leader::tables::SQLITE] {

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use pin_project_lite::pin_project;
 use tokio::sync::watch;
 
 /// Knows whether any of its tasks is still there, by the receivers that each holds one of.
@@ -15,7 +16,7 @@ impl Tasks {
 
     /// Counts a future from now on until it is dropped.
     pub(crate) fn count<F: Future>(&self, future: F) -> Counted<F> {
-        Counted { future: Box::pin(future), _counted: self.0.subscribe() }
+        Counted { future, _counted: self.0.subscribe() }
     }
 
     /// Waits until none is left.
@@ -26,18 +27,21 @@ impl Tasks {
     }
 }
 
-/// A future of [`Tasks`].
-pub(crate) struct Counted<F> {
-    /// Before the other field: it counts until it is dropped, its destructors included.
-    future: Pin<Box<F>>,
-    _counted: watch::Receiver<()>,
+pin_project! {
+    /// A future of [`Tasks`].
+    pub(crate) struct Counted<F> {
+        // Before the other field: it counts until it is dropped, its destructors included.
+        #[pin]
+        future: F,
+        _counted: watch::Receiver<()>,
+    }
 }
 
 impl<F: Future> Future for Counted<F> {
     type Output = F::Output;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        self.future.as_mut().poll(context)
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        self.project().future.poll(context)
     }
 }
 

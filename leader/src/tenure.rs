@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,7 @@ use crate::event::{Event, EventKind, Reporter, log};
 use crate::keeper::Command;
 use crate::name::{Namespace, WorkName};
 use crate::protocol::{Ending, SessionId, Term};
+use crate::race::{First, race};
 use crate::tasks::Tasks;
 use crate::timings::Timings;
 use crate::work::BoxError;
@@ -219,9 +221,12 @@ impl Tenure {
     /// # Errors
     ///
     /// [`Ended`], when the tenure is over first.
-    pub async fn until_ended<F: Future>(&self, future: F) -> Result<F::Output, Ended> {
-        let output = self.0.token.run_until_cancelled(future).await;
-        output.ok_or_else(|| Ended(self.ending().unwrap_or(Ending::LeaseLost)))
+    pub fn until_ended<F: Future>(&self, future: F) -> impl Future<Output = Result<F::Output, Ended>> {
+        // No `async fn`, which would hold the future twice.
+        race(self.ended(), future).map(|first| match first {
+            First::One(ending) => Err(Ended(ending)),
+            First::Other(output) => Ok(output),
+        })
     }
 
     /// Sleeps this long, or until the tenure is over.
@@ -244,6 +249,9 @@ impl Tenure {
     /// Spawns a task that belongs to the tenure: its future is dropped when the tenure is over or the work returns, and
     /// until it is gone it counts as the work still running. A task that panics is logged, and its handle says so.
     ///
+    /// The handle gives what the future returns, or [`Ended`] if it was dropped before. That says [`Ending::SteppedDown`] where the
+    /// work returned first.
+    ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
@@ -255,13 +263,13 @@ impl Tenure {
         let end = self.0.tasks_end.clone();
         let tenure = self.clone();
         let task = async move {
-            match end.run_until_cancelled(crate::run::Guarded::new(future)).await {
-                Some(Ok(output)) => Ok(output),
-                Some(Err(panic)) => {
+            match race(end.cancelled(), crate::run::Guarded::new(future)).await {
+                First::Other(Ok(output)) => Ok(output),
+                First::Other(Err(panic)) => {
                     tracing::error!(%panic, "a task of the work panicked");
                     std::panic::resume_unwind(panic.payload)
                 }
-                None => Err(Ended(tenure.ending().unwrap_or(Ending::SteppedDown))),
+                First::One(()) => Err(Ended(tenure.ending().unwrap_or(Ending::SteppedDown))),
             }
         };
         let task = task.instrument(tracing::Span::current());

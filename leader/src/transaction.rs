@@ -52,7 +52,7 @@ impl<T: sealed::Target> FenceTarget for T {}
 /// would do next is not known.
 ///
 /// The server ends a transaction that sits idle for more than 10 s (or the lease, if shorter), so that a process that is
-/// frozen inside one does not hold its successor up for longer (I8).
+/// frozen inside one does not hold its successor up for longer.
 #[must_use = "a transaction that is dropped is rolled back"]
 pub struct Transaction<DB: Fenced> {
     tenure: Tenure,
@@ -306,7 +306,8 @@ impl Tenure {
     /// In the closure the connection is `&mut **tx`. Where nothing else names the error's type, end it with
     /// `Ok::<_, TransactionError>(…)` or `anyhow::Ok(…)`.
     ///
-    /// Cancel safe.
+    /// Dropped before its commit, it is rolled back; dropped during the commit, the outcome is not known. Either way no open
+    /// transaction is left in the pool.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] mod example {
@@ -383,8 +384,8 @@ impl Tenure {
     /// Fences a transaction that you opened yourself on the elector's database, from here to its end.
     ///
     /// Call it before any savepoint: rolling a savepoint back releases the locks taken since, this one too. Commit is
-    /// yours as well: [`check`](Self::check) just before it, so that a tenure that is over is not heard of from the
-    /// database first. Roll back if a statement failed: `COMMIT` would be a rollback without an error on PostgreSQL, and
+    /// yours as well: [`check`](Self::check) just before it, so that a tenure that is over is refused before the
+    /// database is asked. Roll back if a statement failed: `COMMIT` would be a rollback without an error on PostgreSQL, and
     /// after a deadlock on MySQL and MariaDB nothing is fenced or in a transaction any more. On SQLite it takes the write
     /// lock. On MySQL and MariaDB it leaves the
     /// bound on idle transactions on the connection, as nothing tells it of the transaction's end.

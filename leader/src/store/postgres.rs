@@ -121,7 +121,7 @@ impl Postgres {
         let rows = match self.run(announced).await {
             Err(error) if error.source.downcast_ref().is_some_and(takes_no_notification) => {
                 if !std::mem::replace(&mut self.told, true) {
-                    tracing::warn!(%error, "a release cannot be announced; standbys notice it by scanning");
+                    tracing::warn!(%error, "a release cannot be announced; standbys notice it by looking");
                 }
                 self.run(freed).await?
             }

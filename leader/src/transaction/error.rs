@@ -3,7 +3,7 @@
 use crate::protocol::Ending;
 use crate::tenure::Ended;
 
-/// A transaction that was refused or failed.
+/// A transaction that was refused or failed. `Display` leaves the cause out: it is the `source`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransactionError {
@@ -12,7 +12,7 @@ pub enum TransactionError {
     Ended(#[from] Ended),
     /// The tenure goes on, and the database of this pool knows nothing of it.
     #[error(
-        "this database does not know the tenure: its tables were emptied, or it is another one than the elector's, where `begin_elsewhere` serves"
+        "this database does not know the tenure: its tables were emptied, or it is not the elector's; for another database use `begin_elsewhere`"
     )]
     Unknown,
     /// The database rolled the transaction back before its commit: a statement had failed, or a deadlock had ended it.
@@ -21,9 +21,10 @@ pub enum TransactionError {
     #[error("the transaction was rolled back before its commit; run it again")]
     RolledBack,
     /// The lease was lost while the database gave no answer to the commit: it may have committed, under the old term
-    /// and before anybody else was elected, or not.
-    #[error("the lease was lost before the database answered the commit")]
-    OutcomeUnknown(#[source] Ended),
+    /// and before anybody else was elected, or not. A work that returns it is logged as failed: it is more than an ending, and so
+    /// the ending is not its `source`.
+    #[error("the lease was lost before the database answered the commit: it may have committed, or not")]
+    OutcomeUnknown(Ended),
     /// A concurrent change made the fence fail: roll back and run the transaction again.
     #[error("the fence met a concurrent change; run the transaction again")]
     Conflict(#[source] sqlx::Error),

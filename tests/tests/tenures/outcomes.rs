@@ -103,6 +103,8 @@ async fn after(world: &World, ending: Ending) {
         ("context", Fine),
         ("transaction", Fine),
         ("transaction in context", Fine),
+        ("outcome unknown", Error("it may have committed, or not")),
+        ("outcome unknown in context", Error("it may have committed, or not")),
         ("transparent", Fine),
         ("with itself", Fine),
         ("with an error", Error("half a letter")),
@@ -158,6 +160,10 @@ async fn ends(name: &str, ending: Ending, ended: Ended, tenure: &Tenure) -> Retu
         "transaction" => Err(TransactionError::from(ended).into()),
         "transaction in context" => {
             Err(anyhow::Error::from(TransactionError::from(ending)).context("in a bag").into())
+        }
+        "outcome unknown" => Err(TransactionError::OutcomeUnknown(ended).into()),
+        "outcome unknown in context" => {
+            Err(anyhow::Error::from(TransactionError::OutcomeUnknown(ended)).context("in a bag").into())
         }
         "transparent" => Err(Box::new(std::io::Error::other(ended))),
         "with itself" => Err(ended.with(ended).into()),

@@ -74,10 +74,10 @@ pub(super) async fn listen(options: PgConnectOptions, channel: String, heard: Ar
         if !std::mem::replace(&mut said, true) {
             match end {
                 Ok(()) => tracing::info!(
-                    "LISTEN does not deliver here (a pooler in transaction mode?); standbys notice releases by scanning"
+                    "LISTEN does not deliver here (a pooler in transaction mode?); standbys notice releases by looking"
                 ),
                 Err(error) => {
-                    tracing::warn!(%error, "lost the connection that listens for releases; standbys notice them by scanning until it is back");
+                    tracing::warn!(%error, "lost the connection that listens for releases; standbys notice them by looking until it is back");
                 }
             }
         }

@@ -32,7 +32,7 @@ impl Mark {
             && !std::mem::replace(&mut self.told, true)
         {
             let file = self.file.path().display();
-            tracing::warn!(%file, %error, "standbys notice releases by scanning, as this file cannot be written");
+            tracing::warn!(%file, %error, "standbys notice releases by looking, as this file cannot be written");
         }
     }
 

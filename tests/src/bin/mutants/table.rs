@@ -256,7 +256,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "names-are-released-under-their-tasks",
         file: "leader/src/tenure.rs",
-        guard: "self.0.tasks.wait().await;",
+        guard: "self.0.tasks.gone().await;",
         without: "",
         test: real!("tenures", "tasks::a_task_counts_as_the_work_until_it_is_gone"),
     },
