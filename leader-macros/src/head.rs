@@ -50,7 +50,9 @@ impl Parse for Head {
         let mut inputs = Vec::new();
         while !between.is_empty() {
             inputs.push(between.parse()?);
-            between.parse::<Option<Token![,]>>()?;
+            if !between.is_empty() {
+                between.parse::<Token![,]>()?;
+            }
         }
         let arrow = input.parse::<Option<Token![->]>>()?;
         let output = arrow.map(|_| ty(input));
@@ -90,17 +92,9 @@ impl Parse for Input {
 
 /// Everything up to the colon before the type, if there is one.
 fn pattern(input: ParseStream<'_>) -> Result<TokenStream> {
-    let mut pattern = TokenStream::new();
-    while !input.is_empty() && !input.peek(Token![,]) && !input.peek(Token![...]) {
-        if input.peek(Token![::]) {
-            input.parse::<Token![::]>()?.to_tokens(&mut pattern);
-        } else if input.peek(Token![:]) {
-            break;
-        } else {
-            pattern.extend([input.parse::<TokenTree>()?]);
-        }
-    }
-    Ok(pattern)
+    until(input, |input| {
+        input.peek(Token![,]) || input.peek(Token![...]) || (input.peek(Token![:]) && !input.peek(Token![::]))
+    })
 }
 
 fn abi(input: ParseStream<'_>) -> Result<Option<TokenStream>> {
@@ -114,31 +108,48 @@ fn is_receiver(pattern: &TokenStream) -> bool {
     matches!(pattern.clone().into_iter().last(), Some(TokenTree::Ident(word)) if word == "self")
 }
 
-/// A type: everything up to whatever can follow one here.
+/// A type: everything up to whatever can follow one between parentheses or before the body.
 pub(crate) fn ty(input: ParseStream<'_>) -> Result<TokenStream> {
-    let mut ty = TokenStream::new();
-    let mut depth = 0_usize;
-    while !input.is_empty() {
-        if input.peek(Token![->]) {
-            input.parse::<Token![->]>()?.to_tokens(&mut ty);
-            continue;
-        }
-        let ends = input.peek(Token![,])
+    let ends = |input: ParseStream<'_>| {
+        input.peek(Token![,])
             || input.peek(Token![;])
             || input.peek(Token![where])
-            || input.peek(syn::token::Brace);
-        if depth == 0 && ends {
-            break;
+            || input.peek(syn::token::Brace)
+    };
+    let ty = until(input, ends)?;
+    if ty.is_empty() { Err(input.error("a type is missing")) } else { Ok(ty) }
+}
+
+/// Everything up to where this is said to end, angle brackets and the braces of macros left aside.
+fn until(input: ParseStream<'_>, ends: impl Fn(ParseStream<'_>) -> bool) -> Result<TokenStream> {
+    let mut tokens = TokenStream::new();
+    let mut depth = 0_usize;
+    let mut named = false;
+    while !input.is_empty() && (depth > 0 || !ends(input)) {
+        if input.peek(Token![->]) {
+            input.parse::<Token![->]>()?.to_tokens(&mut tokens);
+            continue;
+        }
+        if input.peek(Token![::]) {
+            input.parse::<Token![::]>()?.to_tokens(&mut tokens);
+            continue;
         }
         let token: TokenTree = input.parse()?;
-        match &token {
-            TokenTree::Punct(sign) if sign.as_char() == '<' => depth += 1,
-            TokenTree::Punct(sign) if sign.as_char() == '>' => depth = depth.saturating_sub(1),
+        let sign = if let TokenTree::Punct(sign) = &token { Some(sign.as_char()) } else { None };
+        match sign {
+            Some('<') => depth += 1,
+            Some('>') => depth = depth.saturating_sub(1),
             _ => {}
         }
-        ty.extend([token]);
+        // The sign of a macro follows its name; alone it is the type `!`.
+        let of_macro = named && sign == Some('!');
+        named = matches!(token, TokenTree::Ident(_));
+        tokens.extend([token]);
+        if of_macro && input.peek(syn::token::Brace) {
+            tokens.extend([input.parse::<TokenTree>()?]);
+        }
     }
-    if ty.is_empty() { Err(input.error("a type is missing")) } else { Ok(ty) }
+    Ok(tokens)
 }
 
 #[cfg(test)]
@@ -147,6 +158,17 @@ mod tests {
 
     fn read(head: TokenStream) -> Head {
         syn::parse2(head).expect("it is a head")
+    }
+
+    /// What is returned by a function with a body.
+    struct Returned(TokenStream);
+
+    impl Parse for Returned {
+        fn parse(input: ParseStream<'_>) -> Result<Self> {
+            let head: Head = input.parse()?;
+            input.parse::<proc_macro2::Group>()?;
+            Ok(Self(head.output.unwrap_or_default()))
+        }
     }
 
     fn spaceless(tokens: &impl ToTokens) -> String {
@@ -160,6 +182,8 @@ mod tests {
                 _: Map<u8, Vec<Option<(u8, u16)>>>,
                 App { a: b, c, .. }: App<{ 1 < 2 }>,
                 State::<u8>(d): fn(u8, u16) -> Map<u8, u16>,
+                State::<Map<u8, fn(u8) -> u16>>(k): State<Map<u8, fn(u8) -> u16>>,
+                _: state_of! { u8, u16 },
                 #[cfg(a)] mut e: <T as Iterator>::Item,
                 self::F | ::g::H { .. }: [Map<u8, u16>; 1 << 3],
                 i: &'a (dyn Fn(u8) -> u16 + Send),
@@ -169,6 +193,8 @@ mod tests {
             "Map<u8,Vec<Option<(u8,u16)>>>",
             "App<{1<2}>",
             "fn(u8,u16)->Map<u8,u16>",
+            "State<Map<u8,fn(u8)->u16>>",
+            "state_of!{u8,u16}",
             "<TasIterator>::Item",
             "[Map<u8,u16>;1<<3]",
             "&'a(dynFn(u8)->u16+Send)",
@@ -198,6 +224,21 @@ mod tests {
                 "{receiver}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_returned_ends_before_the_bounds() {
+        let Head { output, generics, .. } = read(quote!(fn work(_: Tenure) -> out! { u8 } where u8: Send));
+        assert_eq!(spaceless(&output.expect("it returns")), "out!{u8}");
+        assert!(generics.where_clause.is_some());
+        let never: TokenStream = syn::parse2::<Returned>(quote!(
+            fn work(_: Tenure) -> ! {
+                loop {}
+            }
+        ))
+        .expect("it is one")
+        .0;
+        assert_eq!(spaceless(&never), "!");
     }
 
     #[test]

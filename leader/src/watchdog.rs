@@ -74,6 +74,15 @@ struct State {
 struct Entry {
     tenure: Tenure,
     reported: bool,
+    /// The process was frozen while the moment of the exit went by, and may go on until then.
+    spared_until: Option<Moment>,
+}
+
+impl Entry {
+    fn exit_at(&self) -> Moment {
+        let exit = self.tenure.exit_at();
+        self.spared_until.map_or(exit, |until| until.max(exit))
+    }
 }
 
 impl Watchdog {
@@ -99,7 +108,7 @@ impl Watchdog {
         let mut state = self.0.lock();
         let key = state.next;
         state.next += 1;
-        state.watched.insert(key, Entry { tenure, reported: false });
+        state.watched.insert(key, Entry { tenure, reported: false, spared_until: None });
         drop(state);
         self.ring();
         Watched { watchdog: Arc::clone(&self.0), key }
@@ -126,7 +135,7 @@ impl Watchdog {
     pub(crate) async fn run(self) {
         loop {
             let now = self.0.clock.now();
-            let next = self.0.look(now, now, |lost| tell(&lost));
+            let next = self.0.look(now, |lost| tell(&lost));
             let due = next.unwrap_or(now + TICK).min(now + TICK);
             crate::race::race(self.0.clock.sleep_until(due), self.0.async_bell.notified()).await;
         }
@@ -135,12 +144,10 @@ impl Watchdog {
 
 impl Inner {
     fn guard(inner: &Weak<Self>) {
-        // Until then a process that was frozen is given the time to hear of its loss.
-        let mut lenient_until = Moment::after_origin(Duration::ZERO);
         loop {
             let Some(this) = inner.upgrade() else { return };
             let begun = this.clock.now();
-            let next = this.look(begun, lenient_until, tell_apart);
+            let next = this.look(begun, tell_apart);
             let pause = next.map_or(TICK, |next| next.since(begun).min(TICK));
             let mut state = this.lock();
             if !std::mem::take(&mut state.rung) {
@@ -151,16 +158,26 @@ impl Inner {
             drop(state);
             let woken = this.clock.now();
             if woken.since(begun) > pause + this.margin {
-                // Nobody ran while the moment of the exit went by. Every fence has been refusing since the successor
-                // was elected; what is left is to tell the work and see whether it obeys.
-                lenient_until = woken + this.margin;
+                this.thaw(begun, woken);
+            }
+        }
+    }
+
+    /// Nobody ran in between. Where the moment of the exit went by meanwhile, fences have been refusing since the successor was
+    /// elected; what is left is to tell the work and see whether it obeys. Once: a process that is frozen again and again
+    /// would never end.
+    fn thaw(&self, frozen: Moment, woken: Moment) {
+        for entry in self.lock().watched.values_mut() {
+            let exit = entry.tenure.exit_at();
+            if entry.spared_until.is_none() && frozen < exit && exit <= woken {
+                entry.spared_until = Some(woken + self.margin);
             }
         }
     }
 
     /// Tells those whose lease has run out, ends the process for those that should be gone, and says when to look
     /// again.
-    fn look(&self, now: Moment, lenient_until: Moment, tell: impl FnOnce(Vec<Tenure>)) -> Option<Moment> {
+    fn look(&self, now: Moment, tell: impl FnOnce(Vec<Tenure>)) -> Option<Moment> {
         let mut next = None;
         let mut lost = Vec::new();
         let mut overrun = Vec::new();
@@ -169,7 +186,7 @@ impl Inner {
             if !tenure.is_lost() && now >= tenure.0.trust.deadline() {
                 lost.push(tenure.clone());
             }
-            let exit = tenure.exit_at().max(lenient_until);
+            let exit = entry.exit_at();
             if now >= exit && !entry.reported {
                 entry.reported = true;
                 // Where a hook replaces the exit, the work steps down in the end all the same.
@@ -266,5 +283,80 @@ pub(crate) struct Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         self.watchdog.lock().watched.remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::{Namespace, WorkName};
+    use crate::protocol::SessionId;
+    use crate::tenure::{Founding, Trust};
+    use crate::timings::Timings;
+
+    fn at(millis: u64) -> Moment {
+        Moment::after_origin(Duration::from_millis(millis))
+    }
+
+    /// A watchdog with the default timings and a hook, and a tenure whose last good renewal was at the origin: it is lost at
+    /// 10 s, and the process ends at 14.5 s.
+    fn watching() -> (Watchdog, Watched, mpsc::Receiver<Overrun>) {
+        let (say, overruns) = mpsc::channel();
+        let clock = Clock::injected(|| unreachable!("the tests say what time it is"));
+        let timings = Timings::default();
+        let namespace = Namespace::new("test").expect("a namespace");
+        let reporter = Arc::new(Reporter::new("test".into(), namespace.clone(), None));
+        let hook = move |overrun: &Overrun| say.send(overrun.clone()).expect("the test listens");
+        let watchdog =
+            Watchdog::new(clock.clone(), timings.margin, Arc::clone(&reporter), Some(Box::new(hook)));
+        let tenure = Tenure::new(Founding {
+            name: WorkName::new("stubborn").expect("a name"),
+            term: Term::new(1),
+            session: SessionId::new(1),
+            namespace,
+            trace_id: "0".into(),
+            trust: Arc::new(Trust::new(at(0), clock, timings)),
+            keeper: tokio::sync::mpsc::unbounded_channel().0,
+            reporter,
+        });
+        let watched = watchdog.watch(tenure);
+        (watchdog, watched, overruns)
+    }
+
+    fn exits_at(watchdog: &Watchdog, overruns: &mpsc::Receiver<Overrun>, now: Moment) -> bool {
+        watchdog.0.look(now, |lost| tell(&lost));
+        overruns.try_recv().is_ok()
+    }
+
+    #[test]
+    fn the_process_ends_at_its_moment() {
+        let (watchdog, _watched, overruns) = watching();
+        assert!(!exits_at(&watchdog, &overruns, at(14_499)));
+        assert!(exits_at(&watchdog, &overruns, at(14_500)));
+    }
+
+    #[test]
+    fn a_freeze_that_ends_before_the_exit_moves_nothing() {
+        let (watchdog, _watched, overruns) = watching();
+        watchdog.0.thaw(at(13_600), at(14_450));
+        assert!(exits_at(&watchdog, &overruns, at(14_500)));
+    }
+
+    #[test]
+    fn a_freeze_over_the_exit_leaves_the_margin_once() {
+        let (watchdog, _watched, overruns) = watching();
+        watchdog.0.thaw(at(14_000), at(20_000));
+        assert!(!exits_at(&watchdog, &overruns, at(20_000)));
+        watchdog.0.thaw(at(20_300), at(20_450));
+        assert!(!exits_at(&watchdog, &overruns, at(20_499)));
+        assert!(exits_at(&watchdog, &overruns, at(20_500)));
+    }
+
+    #[test]
+    fn a_second_freeze_leaves_nothing() {
+        let (watchdog, _watched, overruns) = watching();
+        watchdog.0.thaw(at(14_000), at(20_000));
+        watchdog.0.thaw(at(20_300), at(21_500));
+        assert!(exits_at(&watchdog, &overruns, at(21_500)));
     }
 }

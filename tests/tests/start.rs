@@ -127,7 +127,20 @@ async fn a_read_only_file_is_refused() {
 
 #[tokio::test]
 async fn a_database_in_memory_is_refused() {
-    refused(elector("sqlite::memory:"), &["in memory", "give the elector a file"]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("app.db").display().to_string();
+    let options = sqlx::sqlite::SqliteConnectOptions::new();
+    let elector_by = |options: sqlx::sqlite::SqliteConnectOptions| elector("sqlite:unused").database(options);
+    for elector in [
+        elector("sqlite::memory:"),
+        elector(&format!("sqlite:{file}?mode=memory")),
+        elector_by(options.clone().filename(&file).in_memory(true)),
+        elector_by(options.clone().filename(format!("file:{file}?mode=memory&cache=shared"))),
+        elector_by(options.clone().filename(&file).vfs("memdb")),
+    ] {
+        refused(elector, &["in memory", "give the elector a file"]).await;
+    }
+    assert_eq!(directory.path().read_dir().unwrap().count(), 0, "nothing is left of it");
 }
 
 #[tokio::test]

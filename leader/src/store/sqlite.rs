@@ -193,7 +193,9 @@ async fn fetch(
 
 impl Store for Sqlite {
     async fn prepare(&mut self, create: bool) -> Result<(), StoreError> {
-        if in_memory(self.options.get_filename()) {
+        // Not by its name: what is in memory may have any. SQLite says of which file the database is, and that of none it is.
+        let file = self.read("SELECT file FROM pragma_database_list WHERE name = 'main'", &[]).await?;
+        if get::<Option<String>>(one(&file)?, 0)?.is_none_or(|file| file.is_empty()) {
             return Err(StoreError::unfit(
                 "a SQLite database in memory belongs to one process; give the elector a file",
             ));

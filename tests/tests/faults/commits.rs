@@ -1,7 +1,7 @@
 //! Commits of fenced transactions whose answer is lost: nothing is reported that is not so.
 
 use leader::{EventKind, TransactionError};
-use leader_tests::harness::{Fate, Sql, Statement, To};
+use leader_tests::harness::{Fate, Sql, Statement, TestDatabase, To};
 
 use crate::{behind_a_proxy, lead, scenarios};
 
@@ -12,7 +12,7 @@ scenarios!(servers:
     the_connection_breaks_before_the_request,
 );
 // MariaDB checks nothing at the commit.
-scenarios!(postgres: the_commit_is_refused);
+scenarios!(postgres: the_commit_is_refused, the_commit_is_refused_by_a_trigger);
 
 async fn the_answer_is_lost<DB: Sql>() {
     let (error, written) = commit::<DB>(To::Client, Fate::Swallow).await;
@@ -85,4 +85,28 @@ async fn the_commit_is_refused<DB: Sql>() {
     tx.commit().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM written").await, 2);
     led.running.shutdown().await.unwrap();
+}
+
+/// With the codes that a mark is refused with, which is no reason to run the transaction again.
+async fn the_commit_is_refused_by_a_trigger<DB: Sql>() {
+    let database = TestDatabase::create(DB::KIND).await;
+    let led = lead(&database.url, "first").await;
+    let pool = DB::pool_to(&database.url, 1);
+    for (number, fails) in ["'no number'::text::int", "current_setting('is.unknown')"].iter().enumerate() {
+        let table = format!("refused{number}");
+        let mut connection = pool.acquire().await.unwrap();
+        let create = format!(
+            "CREATE TABLE {table} (what BIGINT); \
+                 CREATE FUNCTION {table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM {fails}; RETURN NULL; END $$; \
+                 CREATE CONSTRAINT TRIGGER {table} AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED \
+                 FOR EACH ROW EXECUTE FUNCTION {table}()"
+        );
+        DB::run(&mut connection, &create).await.unwrap();
+        drop(connection);
+        let mut tx = led.tenure.begin(&pool).await.unwrap();
+        DB::run(&mut tx, &format!("INSERT INTO {table} VALUES (1)")).await.unwrap();
+        let refused = tx.commit().await.expect_err("the trigger fails");
+        assert!(matches!(refused, TransactionError::Sqlx(_)), "{fails}: {refused:?}");
+        assert_eq!(database.number(&format!("SELECT count(*) FROM {table}")).await, 0);
+    }
 }
