@@ -81,7 +81,7 @@ fn plan(program: &Program) -> Vec<Step> {
     plan.extend(alone(Task::Handover(handover(2))));
     plan.extend(alone(Task::Handover(handover(3))));
     plan.push((vec![Database::Postgres], Task::Handover(busy)));
-    plan.extend(alone(Task::Fence(fence::Options { n: 2_000 })));
+    plan.extend(alone(Task::Fence(fence::Options { n: 10_000 })));
     plan.extend(alone(Task::Crash(crash(Pace::Fast, 100, 4))));
     plan.push(together(Task::Crash(crash(Pace::Default, 20, 5))));
     plan.push(together(Task::Cost(cost::Options {

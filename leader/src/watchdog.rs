@@ -63,10 +63,11 @@ struct Inner {
     async_bell: tokio::sync::Notify,
 }
 
-#[derive(Default)]
 struct State {
     watched: HashMap<u64, Entry>,
     next: u64,
+    /// When it looks again, if nobody rings.
+    until: Moment,
     /// Rung since the last look.
     rung: bool,
 }
@@ -83,6 +84,12 @@ impl Entry {
         let exit = self.tenure.exit_at();
         self.spared_until.map_or(exit, |until| until.max(exit))
     }
+
+    /// When there is something to do about it.
+    fn soonest(&self) -> Moment {
+        let exit = self.exit_at();
+        if self.tenure.is_lost() { exit } else { exit.min(self.tenure.0.trust.deadline()) }
+    }
 }
 
 impl Watchdog {
@@ -97,7 +104,12 @@ impl Watchdog {
             margin,
             reporter,
             hook,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                watched: HashMap::new(),
+                next: 0,
+                until: Moment::after_origin(Duration::ZERO),
+                rung: false,
+            }),
             bell: Condvar::new(),
             async_bell: tokio::sync::Notify::new(),
         }))
@@ -105,12 +117,17 @@ impl Watchdog {
 
     /// Watches a tenure until the guard is dropped, which must be when its work is gone.
     pub(crate) fn watch(&self, tenure: Tenure) -> Watched {
+        let entry = Entry { tenure, reported: false, spared_until: None };
         let mut state = self.0.lock();
         let key = state.next;
         state.next += 1;
-        state.watched.insert(key, Entry { tenure, reported: false, spared_until: None });
+        // A look goes through all of them: ten thousand that begin at once do not ask for one each.
+        let early = entry.soonest() < state.until;
+        state.watched.insert(key, entry);
         drop(state);
-        self.ring();
+        if early {
+            self.ring();
+        }
         Watched { watchdog: Arc::clone(&self.0), key }
     }
 
@@ -181,13 +198,13 @@ impl Inner {
         let mut next = None;
         let mut lost = Vec::new();
         let mut overrun = Vec::new();
-        for entry in self.lock().watched.values_mut() {
+        let mut state = self.lock();
+        for entry in state.watched.values_mut() {
             let tenure = &entry.tenure;
             if !tenure.is_lost() && now >= tenure.0.trust.deadline() {
                 lost.push(tenure.clone());
             }
-            let exit = entry.exit_at();
-            if now >= exit && !entry.reported {
+            if now >= entry.exit_at() && !entry.reported {
                 entry.reported = true;
                 // Where a hook replaces the exit, the work steps down in the end all the same.
                 if self.hook.is_some() || tenure.may_tell_overrun() {
@@ -195,10 +212,12 @@ impl Inner {
                 }
             }
             if !entry.reported {
-                let soonest = if tenure.is_lost() { exit } else { exit.min(tenure.0.trust.deadline()) };
+                let soonest = entry.soonest();
                 next = Some(next.map_or(soonest, |next: Moment| next.min(soonest)));
             }
         }
+        state.until = next.map_or(now + TICK, |next| next.min(now + TICK));
+        drop(state);
         lost.retain(|tenure| tenure.mark_lost(now));
         if !lost.is_empty() {
             tell(lost);
@@ -301,6 +320,12 @@ mod tests {
     /// A watchdog with the default timings and a hook, and a tenure whose last good renewal was at the origin: it is lost at
     /// 10 s, and the process ends at 14.5 s.
     fn watching() -> (Watchdog, Watched, mpsc::Receiver<Overrun>) {
+        let (watchdog, tenure, overruns) = unwatched();
+        let watched = watchdog.watch(tenure);
+        (watchdog, watched, overruns)
+    }
+
+    fn unwatched() -> (Watchdog, Tenure, mpsc::Receiver<Overrun>) {
         let (say, overruns) = mpsc::channel();
         let clock = Clock::injected(|| unreachable!("the tests say what time it is"));
         let timings = Timings::default();
@@ -319,13 +344,23 @@ mod tests {
             keeper: tokio::sync::mpsc::unbounded_channel().0,
             reporter,
         });
-        let watched = watchdog.watch(tenure);
-        (watchdog, watched, overruns)
+        (watchdog, tenure, overruns)
     }
 
     fn exits_at(watchdog: &Watchdog, overruns: &mpsc::Receiver<Overrun>, now: Moment) -> bool {
         watchdog.0.look(now, |lost| tell(&lost));
         overruns.try_recv().is_ok()
+    }
+
+    #[test]
+    fn only_what_is_due_before_the_next_look_asks_for_one() {
+        for (last_look, rings) in [(at(0), false), (at(9_700), false), (at(9_800), true), (at(11_000), true)]
+        {
+            let (watchdog, tenure, _overruns) = unwatched();
+            watchdog.0.look(last_look, |lost| tell(&lost));
+            let _watched = watchdog.watch(tenure);
+            assert_eq!(watchdog.0.lock().rung, rings, "{last_look:?}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::wire::Counter;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// How many pairs
-    #[arg(long, default_value_t = 2_000)]
+    #[arg(long, default_value_t = 10_000)]
     pub n: usize,
 }
 
