@@ -181,12 +181,12 @@ impl Inner {
     }
 
     /// Nobody ran in between. Where the moment of the exit went by meanwhile, fences have been refusing since the successor was
-    /// elected; what is left is to tell the work and see whether it obeys. Once: a process that is frozen again and again
-    /// would never end.
+    /// elected; what is left is to tell the work and see whether it obeys. That moment comes once, so that a process
+    /// which is frozen again and again ends all the same.
     fn thaw(&self, frozen: Moment, woken: Moment) {
         for entry in self.lock().watched.values_mut() {
             let exit = entry.tenure.exit_at();
-            if entry.spared_until.is_none() && frozen < exit && exit <= woken {
+            if frozen < exit && exit <= woken {
                 entry.spared_until = Some(woken + self.margin);
             }
         }

@@ -263,15 +263,15 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "every-freeze-leaves-the-margin",
         file: "leader/src/watchdog.rs",
-        guard: "entry.spared_until.is_none() && ",
-        without: "",
+        guard: "if frozen < exit && exit <= woken",
+        without: "if exit <= woken",
         test: unit!("a_second_freeze_leaves_nothing"),
     },
     Mutant {
-        name: "freezes-beside-the-exit-leave-the-margin",
+        name: "freezes-before-the-exit-leave-the-margin",
         file: "leader/src/watchdog.rs",
-        guard: " && frozen < exit && exit <= woken",
-        without: "",
+        guard: "if frozen < exit && exit <= woken",
+        without: "if frozen < exit",
         test: unit!("a_freeze_that_ends_before_the_exit_moves_nothing"),
     },
     Mutant {
