@@ -47,12 +47,8 @@ impl<DB: Sql> Floor<DB> {
     pub async fn sample(&mut self) -> anyhow::Result<()> {
         let commit = format!("UPDATE {} SET n = n + 1 WHERE id = 1", self.table);
         let began = Instant::now();
-        for (connection, statement, samples) in [
-            (&mut self.giving, commit.as_str(), &mut self.first_commit),
-            (&mut self.taking, "SELECT 1", &mut self.round_trip),
-        ] {
-            timed::<DB>(connection, statement, samples).await?;
-        }
+        timed::<DB>(&mut self.giving, &commit, &mut self.first_commit).await?;
+        timed::<DB>(&mut self.taking, "SELECT 1", &mut self.round_trip).await?;
         timed::<DB>(&mut self.taking, "SELECT 1", &mut self.round_trip).await?;
         timed::<DB>(&mut self.taking, &commit, &mut self.second_commit).await?;
         self.whole.record(began.elapsed());

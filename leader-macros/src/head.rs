@@ -155,20 +155,10 @@ fn until(input: ParseStream<'_>, ends: impl Fn(ParseStream<'_>) -> bool) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use syn::parse::Parser;
 
     fn read(head: TokenStream) -> Head {
         syn::parse2(head).expect("it is a head")
-    }
-
-    /// What is returned by a function with a body.
-    struct Returned(TokenStream);
-
-    impl Parse for Returned {
-        fn parse(input: ParseStream<'_>) -> Result<Self> {
-            let head: Head = input.parse()?;
-            input.parse::<proc_macro2::Group>()?;
-            Ok(Self(head.output.unwrap_or_default()))
-        }
     }
 
     fn spaceless(tokens: &impl ToTokens) -> String {
@@ -231,14 +221,18 @@ mod tests {
         let Head { output, generics, .. } = read(quote!(fn work(_: Tenure) -> out! { u8 } where u8: Send));
         assert_eq!(spaceless(&output.expect("it returns")), "out!{u8}");
         assert!(generics.where_clause.is_some());
-        let never: TokenStream = syn::parse2::<Returned>(quote!(
-            fn work(_: Tenure) -> ! {
-                loop {}
-            }
-        ))
-        .expect("it is one")
-        .0;
-        assert_eq!(spaceless(&never), "!");
+        // What follows is the body.
+        let never = |input: ParseStream<'_>| {
+            Ok((input.parse::<Head>()?.output, input.parse::<proc_macro2::Group>()?))
+        };
+        let (never, _body) = never
+            .parse2(quote!(
+                fn work(_: Tenure) -> ! {
+                    loop {}
+                }
+            ))
+            .expect("a head and a body");
+        assert_eq!(spaceless(&never.expect("it returns")), "!");
     }
 
     #[test]

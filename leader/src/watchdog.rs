@@ -152,9 +152,8 @@ impl Watchdog {
     pub(crate) async fn run(self) {
         loop {
             let now = self.0.clock.now();
-            let next = self.0.look(now, |lost| tell(&lost));
-            let due = next.unwrap_or(now + TICK).min(now + TICK);
-            crate::race::race(self.0.clock.sleep_until(due), self.0.async_bell.notified()).await;
+            let until = self.0.look(now, |lost| tell(&lost));
+            crate::race::race(self.0.clock.sleep_until(until), self.0.async_bell.notified()).await;
         }
     }
 }
@@ -164,8 +163,7 @@ impl Inner {
         loop {
             let Some(this) = inner.upgrade() else { return };
             let begun = this.clock.now();
-            let next = this.look(begun, tell_apart);
-            let pause = next.map_or(TICK, |next| next.since(begun).min(TICK));
+            let pause = this.look(begun, tell_apart).since(begun);
             let mut state = this.lock();
             if !std::mem::take(&mut state.rung) {
                 let waited = this.bell.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
@@ -194,8 +192,8 @@ impl Inner {
 
     /// Tells those whose lease has run out, ends the process for those that should be gone, and says when to look
     /// again.
-    fn look(&self, now: Moment, tell: impl FnOnce(Vec<Tenure>)) -> Option<Moment> {
-        let mut next = None;
+    fn look(&self, now: Moment, tell: impl FnOnce(Vec<Tenure>)) -> Moment {
+        let mut until = now + TICK;
         let mut lost = Vec::new();
         let mut overrun = Vec::new();
         let mut state = self.lock();
@@ -212,11 +210,10 @@ impl Inner {
                 }
             }
             if !entry.reported {
-                let soonest = entry.soonest();
-                next = Some(next.map_or(soonest, |next: Moment| next.min(soonest)));
+                until = until.min(entry.soonest());
             }
         }
-        state.until = next.map_or(now + TICK, |next| next.min(now + TICK));
+        state.until = until;
         drop(state);
         lost.retain(|tenure| tenure.mark_lost(now));
         if !lost.is_empty() {
@@ -225,7 +222,7 @@ impl Inner {
         if !overrun.is_empty() {
             self.overrun(overrun);
         }
-        next
+        until
     }
 
     fn overrun(&self, tenures: Vec<Tenure>) {

@@ -13,7 +13,8 @@ pub async fn measure(
     program: &Program,
     amount: &Amount,
 ) -> anyhow::Result<(Figures, FloorTimes)> {
-    let options = handover::Options { n: usize::try_from(amount.handovers)?, replicas: 2, names: 64, pause: 300 };
+    let options =
+        handover::Options { n: usize::try_from(amount.handovers)?, replicas: 2, names: 64, pause: 300 };
     let handover = handover::measure(place, &options).await?;
     let options = crash::Options {
         n: Some(amount.crashes),

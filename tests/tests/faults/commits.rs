@@ -97,9 +97,9 @@ async fn the_commit_is_refused_by_a_trigger<DB: Sql>() {
         let mut connection = pool.acquire().await.unwrap();
         let create = format!(
             "CREATE TABLE {table} (what BIGINT); \
-                 CREATE FUNCTION {table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM {fails}; RETURN NULL; END $$; \
-                 CREATE CONSTRAINT TRIGGER {table} AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED \
-                 FOR EACH ROW EXECUTE FUNCTION {table}()"
+             CREATE FUNCTION {table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM {fails}; RETURN NULL; END $$; \
+             CREATE CONSTRAINT TRIGGER {table} AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED \
+             FOR EACH ROW EXECUTE FUNCTION {table}()"
         );
         DB::run(&mut connection, &create).await.unwrap();
         drop(connection);
