@@ -11,12 +11,20 @@
 # the faults of `chaos`.
 set -euo pipefail
 cd "$(dirname "$0")"
+# For what is built once it only costs disk.
+export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
 step_install() {
+    # A full disk shows as a linker that dies.
+    local free_gb
+    free_gb=$(($(df --output=avail -k . | tail -n 1) / 1048576))
+    if [ ! -d target ] && [ "$free_gb" -lt 6 ]; then
+        echo "test.sh: $free_gb GB are free here, everything takes up to 6" >&2
+    fi
     local missing=()
     # C++ and make are for librdkafka, which one test has its Kafka from.
     { command -v cc && command -v c++ && command -v make; } >/dev/null || missing+=(build-essential)

@@ -95,6 +95,8 @@ impl Copy {
     fn test(&self, mutant: &Mutant) -> Result<bool> {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(&self.source).env("CARGO_TARGET_DIR", &self.target).stdin(Stdio::null());
+        // The same few crates again and again, whatever `test.sh` says of what is built once.
+        cargo.env("CARGO_INCREMENTAL", "1");
         // A guard that is gone leaves names that nobody uses.
         cargo.env("RUSTFLAGS", "--cap-lints=warn").arg("test").args(mutant.test);
         let output = cargo.output().context("cargo runs")?;
