@@ -13,6 +13,8 @@ use crate::stats::short;
 pub enum Axis {
     /// From zero on, with this label.
     Linear(&'static str),
+    /// From the least value to the largest, with this label.
+    Close(&'static str),
     /// By powers of ten, with this label.
     Log(&'static str),
 }
@@ -47,6 +49,8 @@ pub struct Bars {
 }
 
 const WIDTH: u32 = 720;
+/// Of it, to the right: nothing drawn is hidden by a legend.
+const LEGEND: u32 = 130;
 const FONT: (&str, u32) = ("sans-serif", 12);
 
 impl Curves {
@@ -57,13 +61,13 @@ impl Curves {
     /// When it cannot be written.
     pub fn draw(&self, file: &Path) -> anyhow::Result<()> {
         let points = || self.lines.iter().flat_map(|(_, points)| points.iter().copied());
-        let x = || points().map(|(x, _)| x);
         let y = || points().map(|(_, y)| y);
-        let drawn = match (self.x, self.y) {
-            (Axis::Linear(_), Axis::Linear(_)) => self.draw_on(from_zero(x()), from_zero(y()), file),
-            (Axis::Linear(_), Axis::Log(_)) => self.draw_on(from_zero(x()), by_powers(y()), file),
-            (Axis::Log(_), Axis::Linear(_)) => self.draw_on(by_powers(x()), from_zero(y()), file),
-            (Axis::Log(_), Axis::Log(_)) => self.draw_on(by_powers(x()), by_powers(y()), file),
+        let x = self.x.range(points().map(|(x, _)| x));
+        let drawn = match (x, self.y.range(y())) {
+            (Range::Even(x), Range::Even(y)) => self.draw_on(x, y, file),
+            (Range::Even(x), Range::Powers(y)) => self.draw_on(x, y, file),
+            (Range::Powers(x), Range::Even(y)) => self.draw_on(x, y, file),
+            (Range::Powers(x), Range::Powers(y)) => self.draw_on(x, y, file),
         };
         drawn.with_context(|| format!("cannot draw {}", file.display()))
     }
@@ -78,37 +82,31 @@ impl Curves {
 
         let area = SVGBackend::new(file, (WIDTH, 420)).into_drawing_area();
         area.fill(&WHITE)?;
+        let (area, beside) = area.split_horizontally(WIDTH - LEGEND);
         let mut chart = ChartBuilder::on(&area)
             .caption(self.title, ("sans-serif", 18))
             .margin(12)
             .x_label_area_size(40)
             .y_label_area_size(56)
             .build_cartesian_2d(x, y)?;
-        let (Axis::Linear(x) | Axis::Log(x), Axis::Linear(y) | Axis::Log(y)) = (self.x, self.y);
         chart
             .configure_mesh()
-            .x_desc(x)
-            .y_desc(y)
+            .x_desc(self.x.label())
+            .y_desc(self.y.label())
             .x_label_formatter(&|value| tick(*value))
             .y_label_formatter(&|value| tick(*value))
             .light_line_style(TRANSPARENT)
             .draw()?;
         for (index, (name, points)) in self.lines.iter().enumerate() {
             let style = Palette99::pick(index).stroke_width(2);
-            chart
-                .draw_series(LineSeries::new(points.iter().copied(), style))?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
+            chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
             if points.len() <= FEW {
                 chart.draw_series(points.iter().map(|point| Circle::new(*point, 3, style.filled())))?;
             }
+            let at = legend(index);
+            beside.draw(&(EmptyElement::at(at) + PathElement::new([(0, 0), (16, 0)], style)))?;
+            beside.draw(&Text::new(name.as_str(), (at.0 + 22, at.1 - 6), FONT))?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK)
-            .draw()?;
         area.present()?;
         Ok(())
     }
@@ -131,6 +129,7 @@ impl Bars {
         let height = 90 + 22 * u32::try_from(bars.len())?;
         let area = SVGBackend::new(file, (WIDTH, height)).into_drawing_area();
         area.fill(&WHITE)?;
+        let (area, beside) = area.split_horizontally(WIDTH - LEGEND);
         let mut chart = ChartBuilder::on(&area)
             .caption(self.title, ("sans-serif", 18))
             .margin(12)
@@ -153,26 +152,20 @@ impl Bars {
         for (kind, label) in self.kinds.iter().enumerate() {
             let style = Palette99::pick(kind).filled();
             let of_kind = || bars.iter().enumerate().filter(|(_, bar)| bar.kind == kind);
-            chart
-                .draw_series(of_kind().map(|(at, bar)| {
-                    let corners = [(left, SegmentValue::Exact(at)), (bar.value, SegmentValue::Exact(at + 1))];
-                    let mut rectangle = Rectangle::new(corners, style);
-                    rectangle.set_margin(3, 3, 0, 0);
-                    rectangle
-                }))?
-                .label(*label)
-                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 16, y + 5)], style));
+            chart.draw_series(of_kind().map(|(at, bar)| {
+                let corners = [(left, SegmentValue::Exact(at)), (bar.value, SegmentValue::Exact(at + 1))];
+                let mut rectangle = Rectangle::new(corners, style);
+                rectangle.set_margin(3, 3, 0, 0);
+                rectangle
+            }))?;
+            let at = legend(kind);
+            beside.draw(&(EmptyElement::at(at) + Rectangle::new([(0, -5), (16, 5)], style)))?;
+            beside.draw(&Text::new(*label, (at.0 + 22, at.1 - 6), FONT))?;
             chart.draw_series(of_kind().map(|(at, bar)| {
                 let beside = EmptyElement::at((bar.value, SegmentValue::CenterOf(at)));
                 beside + Text::new(short(bar.value), (4, -6), FONT)
             }))?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK)
-            .draw()?;
         area.present()?;
         Ok(())
     }
@@ -194,8 +187,40 @@ struct Bar {
     value: f64,
 }
 
-fn from_zero(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
-    0.0..values.fold(1e-9, f64::max) * 1.05
+/// Where the legend says what the one at this index is.
+fn legend(index: usize) -> (i32, i32) {
+    (4, 50 + 18 * i32::try_from(index).unwrap_or(i32::MAX / 18))
+}
+
+enum Range {
+    Even(std::ops::Range<f64>),
+    Powers(LogCoord<f64>),
+}
+
+impl Axis {
+    fn label(self) -> &'static str {
+        let (Self::Linear(label) | Self::Close(label) | Self::Log(label)) = self;
+        label
+    }
+
+    fn range(self, values: impl Iterator<Item = f64>) -> Range {
+        match self {
+            Self::Linear(_) => Range::Even(0.0..values.fold(1e-9, f64::max) * 1.05),
+            Self::Close(_) => Range::Even(around(values)),
+            Self::Log(_) => Range::Powers(by_powers(values)),
+        }
+    }
+}
+
+/// All of them, with a little beside.
+fn around(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
+    let (least, most) =
+        values.fold((f64::MAX, f64::MIN), |(least, most), value| (value.min(least), value.max(most)));
+    if least > most {
+        return 0.0..1.0;
+    }
+    let beside = ((most - least) * 0.05).max(1e-9);
+    least - beside..most + beside
 }
 
 /// Whole powers around all that is above zero.

@@ -40,7 +40,7 @@ fn curves(same: &[Record]) -> Option<Curves> {
     match &same[0].figure {
         Figure::Handover(_) => Some(Curves {
             title: "From the return of a work to the next tenure",
-            x: Axis::Linear("ms"),
+            x: Axis::Log("ms"),
             y: Axis::Linear("% of handovers within"),
             lines: within(|figure| match figure {
                 Figure::Handover(handover) => Some(&handover.handover),
@@ -49,7 +49,7 @@ fn curves(same: &[Record]) -> Option<Curves> {
         }),
         Figure::Crash(_) => Some(Curves {
             title: "From the kill of a leader to the next tenure",
-            x: Axis::Linear("ms"),
+            x: Axis::Close("ms"),
             y: Axis::Linear("% of crashes within"),
             lines: within(|figure| match figure {
                 Figure::Crash(crash) => Some(&crash.takeover),
@@ -59,7 +59,7 @@ fn curves(same: &[Record]) -> Option<Curves> {
         Figure::Cost(_) => Some(Curves {
             title: "Statements of all replicas together",
             x: Axis::Log("names"),
-            y: Axis::Linear("statements a second"),
+            y: Axis::Log("statements a second"),
             lines: same
                 .iter()
                 .flat_map(|record| match &record.figure {

@@ -18,6 +18,7 @@ mod plots;
 mod rows;
 
 use std::fmt::Write as _;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
@@ -59,6 +60,13 @@ enum Command {
         #[command(flatten)]
         program: Program,
     },
+    /// Draws what `all` kept
+    Draw {
+        /// Where it was kept
+        figures: PathBuf,
+        /// Where the plots go; they need the feature `plots`
+        plots: PathBuf,
+    },
     /// Is a replica
     Contend {
         /// Of whom
@@ -72,6 +80,7 @@ enum Command {
 async fn main() -> anyhow::Result<()> {
     match Flags::parse().command {
         Command::Contend { peer, options } => peer.contend(&options).await,
+        Command::Draw { figures, plots } => draw(&kept(&figures)?, &plots).map(drop),
         Command::All { peers, out, into, plots, quick, program } => {
             let peers = if peers.is_empty() { Peer::value_variants().to_vec() } else { peers };
             let amount = if quick { Amount::quick() } else { Amount::full() };
@@ -141,6 +150,13 @@ impl Run {
         print!("{rows}");
         self.table += rows;
     }
+}
+
+/// Those of `leader` and of each peer that was measured.
+fn kept(directory: &Path) -> anyhow::Result<Vec<Figures>> {
+    let whose = iter::once("leader".to_owned()).chain(Peer::value_variants().iter().map(|peer| peer.word()));
+    let files = whose.map(|whose| directory.join(format!("{whose}.json"))).filter(|file| file.exists());
+    files.map(|file| Ok(serde_json::from_slice(&std::fs::read(file)?)?)).collect()
 }
 
 #[cfg(feature = "plots")]
