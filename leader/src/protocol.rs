@@ -45,8 +45,7 @@ impl SessionId {
 
     /// Reads back what `Display` wrote.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        digits.then(|| u128::from_str_radix(text, 16).ok()).flatten().map(Self)
+        u128::from_str_radix(text, 16).ok().map(Self).filter(|id| id.to_string() == text)
     }
 }
 

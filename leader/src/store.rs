@@ -16,6 +16,7 @@ pub use any::AnyStore;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Once;
 use std::time::Duration;
 
 use crate::name::{Namespace, WorkName};
@@ -229,7 +230,13 @@ pub(crate) fn scan(rows: impl IntoIterator<Item = Result<ScanRow, StoreError>>) 
     let mut scan = Scan::default();
     for row in rows {
         let ScanRow { name, session, expired, number, instance } = row?;
-        let session = session.as_deref().map(session_id).transpose()?;
+        let session = match session.as_deref().map(session_id).transpose() {
+            Ok(session) => session,
+            Err(error) => {
+                leave_out(&error, name.as_deref());
+                continue;
+            }
+        };
         match (name, session, expired) {
             (Some(name), session, expired) => {
                 if let Ok(name) = WorkName::new(name) {
@@ -246,6 +253,19 @@ pub(crate) fn scan(rows: impl IntoIterator<Item = Result<ScanRow, StoreError>>) 
         }
     }
     Ok(scan)
+}
+
+/// The tables refuse such a row, unless somebody made others. It must not stop everything else.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+fn leave_out(error: &StoreError, name: Option<&str>) {
+    static TOLD: Once = Once::new();
+
+    TOLD.call_once(|| match name {
+        Some(name) => {
+            tracing::error!(%error, name, "nobody can be elected to this name; set its `session_id` to NULL")
+        }
+        None => tracing::error!(%error, "a session cannot be read; delete it"),
+    });
 }
 
 /// Those of the names still held that were asked for under this very term.

@@ -108,7 +108,12 @@ impl Trust {
 
     /// From here on the process of a work that still runs is gone: `margin` before the lease can expire.
     fn last_exit(&self) -> Moment {
-        self.good() + self.timings.lease - self.timings.margin
+        self.expiry() - self.timings.margin
+    }
+
+    /// Until then nobody else is elected: the database counts the lease from when the renewal reached it.
+    pub(crate) fn expiry(&self) -> Moment {
+        self.good() + self.timings.lease
     }
 
     pub(crate) fn grace(&self) -> Duration {

@@ -75,7 +75,7 @@ struct State {
 struct Entry {
     tenure: Tenure,
     reported: bool,
-    /// The process was frozen while the moment of the exit went by, and may go on until then.
+    /// The process was frozen from before its exit until the lease could expire, and may go on until then.
     spared_until: Option<Moment>,
 }
 
@@ -178,13 +178,12 @@ impl Inner {
         }
     }
 
-    /// Nobody ran in between. Where the moment of the exit went by meanwhile, fences have been refusing since the successor was
-    /// elected; what is left is to tell the work and see whether it obeys. That moment comes once, so that a process
-    /// which is frozen again and again ends all the same.
+    /// Nobody ran in between. Where the lease could expire meanwhile, an exit now comes too late to undo anything: fences
+    /// have been refusing since the successor was elected, and what is left is to tell the work and see whether it obeys.
+    /// That moment comes once, so that a process which is frozen again and again ends all the same.
     fn thaw(&self, frozen: Moment, woken: Moment) {
         for entry in self.lock().watched.values_mut() {
-            let exit = entry.tenure.exit_at();
-            if frozen < exit && exit <= woken {
+            if frozen < entry.tenure.exit_at() && entry.tenure.0.trust.expiry() <= woken {
                 entry.spared_until = Some(woken + self.margin);
             }
         }
@@ -226,7 +225,7 @@ impl Inner {
     }
 
     fn overrun(&self, tenures: Vec<Tenure>) {
-        /// Reports go to pipes and locks that may be blocked; the exit waits for nothing.
+        /// Reports go to pipes and locks that may be blocked, and the lease expires.
         const REPORT: Duration = Duration::from_millis(100);
 
         if let Some(hook) = &self.hook {
@@ -254,7 +253,7 @@ impl Inner {
             let _ = done.send(());
         };
         if thread::Builder::new().name("leader-last-words".to_owned()).spawn(report).is_ok() {
-            let _ = said.recv_timeout(REPORT);
+            let _ = said.recv_timeout(REPORT.min(self.margin / 2));
         }
         crate::exit::at_once(EXIT_STATUS);
     }
@@ -368,14 +367,20 @@ mod tests {
     }
 
     #[test]
-    fn a_freeze_that_ends_before_the_exit_moves_nothing() {
-        let (watchdog, _watched, overruns) = watching();
-        watchdog.0.thaw(at(13_600), at(14_450));
-        assert!(exits_at(&watchdog, &overruns, at(14_500)));
+    fn a_freeze_that_ends_before_the_lease_can_expire_moves_nothing() {
+        for woken in [14_450, 14_500, 14_999] {
+            let (watchdog, _watched, overruns) = watching();
+            watchdog.0.thaw(at(13_600), at(woken));
+            assert!(exits_at(&watchdog, &overruns, at(woken.max(14_500))), "woken at {woken} ms");
+        }
     }
 
     #[test]
-    fn a_freeze_over_the_exit_leaves_the_margin_once() {
+    fn a_freeze_over_exit_and_expiry_leaves_the_margin_once() {
+        let (watchdog, _watched, overruns) = watching();
+        watchdog.0.thaw(at(14_000), at(15_000));
+        assert!(!exits_at(&watchdog, &overruns, at(15_000)));
+
         let (watchdog, _watched, overruns) = watching();
         watchdog.0.thaw(at(14_000), at(20_000));
         assert!(!exits_at(&watchdog, &overruns, at(20_000)));

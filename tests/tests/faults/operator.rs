@@ -16,6 +16,8 @@ scenarios!(every database:
     tables_are_dropped_and_recreated,
     an_old_dump_is_restored,
     one_table_of_an_old_dump_is_restored,
+    what_is_no_session_is_refused_by_the_tables,
+    what_is_no_session_stops_no_other_name,
 );
 
 async fn rows_of_names_are_deleted<DB: Sql>() {
@@ -64,11 +66,6 @@ impl Change {
             let all: Vec<String> = tables.iter().map(|table| statement.replace("{}", table)).collect();
             format!("BEGIN; {}; COMMIT", all.join("; "))
         };
-        let schema = match kind {
-            Kind::Postgres => leader::tables::POSTGRES,
-            Kind::MySql => leader::tables::MYSQL,
-            Kind::Sqlite => leader::tables::SQLITE,
-        };
         let drop = match kind {
             Kind::Sqlite => each(&BOTH, "DROP TABLE {}"),
             _ => format!("DROP TABLE {}", BOTH.join(", ")),
@@ -76,11 +73,19 @@ impl Change {
         match self {
             Self::Delete(tables) => vec![each(tables, "DELETE FROM {}")],
             Self::Drop => vec![drop],
-            Self::Recreate => vec![drop, schema.to_owned()],
+            Self::Recreate => vec![drop, schema(kind).to_owned()],
             Self::Restore(tables) => {
                 vec![each(tables, "DELETE FROM {}; INSERT INTO {} SELECT * FROM dump_{}")]
             }
         }
+    }
+}
+
+fn schema(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Postgres => leader::tables::POSTGRES,
+        Kind::MySql => leader::tables::MYSQL,
+        Kind::Sqlite => leader::tables::SQLITE,
     }
 }
 
@@ -123,4 +128,62 @@ async fn run<DB: Sql>(pool: &Pool<DB>, statements: &str) {
     let mut connection = pool.acquire().await.unwrap();
     let done = DB::run(&mut connection, statements).await;
     done.unwrap_or_else(|error| panic!("`{statements}`: {error}"));
+}
+
+/// A name is given back by NULL, and by nothing else.
+async fn what_is_no_session_is_refused_by_the_tables<DB: Sql>() {
+    let database = TestDatabase::create_to_wait(DB::KIND).await;
+    let led = lead(&database.url, "first").await;
+    let pool = DB::pool(&database, 1);
+    let mut connection = pool.acquire().await.unwrap();
+    for (table, column) in [("leader_names", "session_id"), ("leader_sessions", "id")] {
+        for not_one in ["", "nobody", "0123456789ABCDEF0123456789abcdef"] {
+            let change = format!("UPDATE {table} SET {column} = '{not_one}'");
+            assert!(DB::run(&mut connection, &change).await.is_err(), "`{change}`");
+        }
+    }
+    led.running.shutdown().await.unwrap();
+}
+
+/// In tables that somebody else made, which let it in.
+async fn what_is_no_session_stops_no_other_name<DB: Sql>() {
+    const LEFT: &str = "left";
+
+    let database = TestDatabase::create_to_wait(DB::KIND).await;
+    let pool = DB::pool(&database, 1);
+    run(&pool, &unchecked(DB::KIND)).await;
+    run(
+        &pool,
+        &format!(
+            "INSERT INTO leader_names (namespace, name, session_id) VALUES ('default', '{LEFT}', 'nobody'); \
+             INSERT INTO leader_sessions (id, namespace, instance, started_at_ms, expires_at_ms) VALUES ('nobody', 'default', 'x', 0, 0)"
+        ),
+    )
+    .await;
+    let events = Events::default();
+    let (mut first, mut second) = (Puppet::default(), Puppet::default());
+    let campaign = |instance, puppet: &Puppet| {
+        elector(&database.url, instance, &events).work(NAME, puppet.work()).work(LEFT, puppet.work())
+    };
+    let leading = campaign("first", &first).start().await.unwrap();
+    let tenure = first.tenure().await;
+    assert_eq!(tenure.name(), NAME);
+    let standby = campaign("second", &second).start().await.unwrap();
+    leading.shutdown().await.unwrap();
+    let next = second.tenure().await;
+    assert_eq!(next.name(), NAME);
+    assert!(next.term() > tenure.term());
+
+    run(&pool, "UPDATE leader_names SET session_id = NULL WHERE session_id = 'nobody'").await;
+    assert_eq!(second.tenure().await.name(), LEFT);
+    standby.shutdown().await.unwrap();
+}
+
+/// The tables without their checks.
+fn unchecked(kind: Kind) -> String {
+    let lines = schema(kind).lines().map(|line| match line.split_once(" CHECK ") {
+        Some((column, _)) => format!("{column},\n"),
+        None => format!("{line}\n"),
+    });
+    lines.collect()
 }

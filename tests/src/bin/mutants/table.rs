@@ -263,16 +263,16 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "every-freeze-leaves-the-margin",
         file: "leader/src/watchdog.rs",
-        guard: "if frozen < exit && exit <= woken",
-        without: "if exit <= woken",
+        guard: "if frozen < entry.tenure.exit_at() && entry.tenure.0.trust.expiry() <= woken",
+        without: "if entry.tenure.0.trust.expiry() <= woken",
         test: unit!("a_second_freeze_leaves_nothing"),
     },
     Mutant {
-        name: "freezes-before-the-exit-leave-the-margin",
+        name: "freezes-before-the-expiry-leave-the-margin",
         file: "leader/src/watchdog.rs",
-        guard: "if frozen < exit && exit <= woken",
-        without: "if frozen < exit",
-        test: unit!("a_freeze_that_ends_before_the_exit_moves_nothing"),
+        guard: "if frozen < entry.tenure.exit_at() && entry.tenure.0.trust.expiry() <= woken",
+        without: "if frozen < entry.tenure.exit_at() && entry.tenure.exit_at() <= woken",
+        test: unit!("a_freeze_that_ends_before_the_lease_can_expire_moves_nothing"),
     },
     Mutant {
         name: "tasks-count-until-their-destructors",

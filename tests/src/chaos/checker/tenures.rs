@@ -65,8 +65,9 @@ fn compare(history: &History, earlier: &Tenure, later: &Tenure, verdict: &mut Ve
 }
 
 fn excuse(history: &History, earlier: &Tenure, later: &Tenure) -> Option<Excuse> {
-    // The last renewal that succeeded is at most the deadline older than the freeze.
-    let shortest = ms(timings::LEASE) - ms(timings::DEADLINE) - ms(timings::MARGIN);
+    // The last renewal that succeeded is at most the deadline older than the freeze, and who wakes up before the lease can
+    // expire has no successor.
+    let shortest = ms(timings::LEASE) - ms(timings::DEADLINE);
     let process = &history.processes[earlier.process];
     let soon_after = |cause: Span, bound: i64| {
         let to_its_end = Span { from: cause.until, until: earlier.span.until };
