@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{SetOnce, mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Moment};
 use crate::error::Error;
@@ -39,7 +38,7 @@ pub(crate) struct Crew {
     pub(crate) keeper: mpsc::UnboundedSender<Command>,
     pub(crate) status: watch::Sender<Status>,
     /// The last good renewal, whatever its session.
-    pub(crate) pulse: Arc<Trust>,
+    pub(crate) renewals: Arc<Trust>,
     pub(crate) trouble: Arc<Trouble>,
     pub(crate) finish: Finish,
     pub(crate) duties: Duties,
@@ -53,8 +52,8 @@ pub(crate) struct Duties {
     step_downs: Vec<(Hold, oneshot::Sender<Result<(), Error>>)>,
     confirms: Vec<(Moment, oneshot::Sender<()>)>,
     changed: bool,
-    /// When the first claim of a name was turned away by a transaction.
-    fenced_since: HashMap<WorkName, SystemTime>,
+    /// The runtime that works run on is gone.
+    abandoned: bool,
     /// The database did not end such transactions, and that was told.
     end_refused: bool,
 }
@@ -84,23 +83,28 @@ impl Crew {
                 campaign.confirm();
             }
             Command::StepDown { name, reply } => {
-                let told = WorkName::new(&name)
-                    .ok()
-                    .and_then(|name| campaign.step_down(&name).map(|term| (name, term)));
-                match told {
-                    Some((name, term)) => self.duties.step_downs.push(((name, term), reply)),
-                    None => {
-                        let _ = reply.send(Err(Error::NotLeading(name)));
-                    }
+                if let Some(term) = campaign.step_down(&name) {
+                    self.duties.step_downs.push(((name, term), reply));
+                } else {
+                    let _ = reply.send(Err(Error::NotLeading(name.as_str().to_owned())));
                 }
             }
-            Command::ShutDown => {
-                if campaign.shut_down() {
-                    tracing::info!("shutting down");
-                }
+            Command::ShutDown => self.shut_down(campaign),
+            Command::Abandon => {
+                self.duties.abandoned = true;
+                self.shut_down(campaign);
             }
         }
         self.duties.changed = true;
+    }
+
+    fn shut_down(&mut self, campaign: &mut Campaign) {
+        let news = campaign.shut_down();
+        // The works hear of it before the log does.
+        self.apply(campaign);
+        if news {
+            tracing::info!("shutting down");
+        }
     }
 
     /// Does what the protocol decided.
@@ -135,14 +139,12 @@ impl Crew {
                 Effect::End { name, term, ending } => self.end(&name, term, ending),
                 Effect::Released { name, term } => self.released(&name, term),
                 Effect::Confirmed { started } => {
-                    let asked = std::mem::take(&mut self.duties.confirms);
-                    for (at, reply) in asked {
-                        if at <= started {
-                            let _ = reply.send(());
-                        } else {
-                            self.duties.confirms.push((at, reply));
-                            campaign.confirm();
-                        }
+                    let confirms = &mut self.duties.confirms;
+                    for (_, reply) in confirms.extract_if(.., |(at, _)| *at <= started) {
+                        let _ = reply.send(());
+                    }
+                    if !confirms.is_empty() {
+                        campaign.confirm();
                     }
                 }
                 Effect::Reaped { session, instance } => {
@@ -153,12 +155,9 @@ impl Crew {
                         %name, session = %fenced.holder, of = fenced.instance.as_deref(),
                         "nobody leads this work any more, and nobody can be elected yet: a fenced transaction of its last leader is still open"
                     );
-                    let since = SystemTime::now() - self.clock.now().since(fenced.since);
-                    self.duties.fenced_since.insert(name, since);
                     self.duties.changed = true;
                 }
                 Effect::NotFenced { name } => {
-                    self.duties.fenced_since.remove(&name);
                     tracing::debug!(%name, "no transaction keeps it from being claimed any more");
                     self.duties.changed = true;
                 }
@@ -178,8 +177,14 @@ impl Crew {
         }
     }
 
+    /// The keeper has nothing left to do.
+    pub(crate) fn finish(&self) {
+        let how = if self.duties.abandoned { Finished::Abandoned } else { Finished::ShutDown };
+        let _ = self.finish.0.set(how);
+    }
+
     fn trusted(&mut self, session: SessionId, good: Moment) {
-        self.pulse.renewed(good);
+        self.renewals.renewed(good);
         match &self.duties.trust {
             Some((known, trust)) if *known == session => trust.renewed(good),
             _ => {
@@ -193,9 +198,8 @@ impl Crew {
     }
 
     fn elected(&mut self, name: WorkName, term: Term, session: SessionId) {
-        let (Some(work), Some((known, trust))) = (self.works.get(&name), &self.duties.trust) else {
-            return;
-        };
+        let work = self.works.get(&name).expect("only registered names are campaigned for");
+        let (known, trust) = self.duties.trust.as_ref().expect("a session that claims is trusted");
         debug_assert_eq!(*known, session, "a claim is answered under the session that made it");
         let Trace { span, id: trace_id } = Trace::begin(&name, term);
         let tenure = Tenure::new(Founding {
@@ -215,11 +219,11 @@ impl Crew {
         self.duties.changed = true;
         launch(
             Launch {
-                watched: self.watchdog.watch(tenure.clone()),
                 tenure,
                 span,
                 work: work.clone(),
                 states: Arc::clone(&self.states),
+                watchdog: self.watchdog.clone(),
                 keeper: self.keeper.clone(),
                 reporter: Arc::clone(&self.reporter),
             },
@@ -230,21 +234,17 @@ impl Crew {
     fn end(&mut self, name: &WorkName, term: Term, ending: Ending) {
         self.duties.changed = true;
         if let Some(tenure) = self.duties.tenure(name, term) {
-            tracing::debug!(%name, %term, reason = %ending, "the work is told to end");
             tenure.end(ending);
+            tracing::debug!(%name, %term, reason = %ending, "the work is told to end");
         }
     }
 
     fn released(&mut self, name: &WorkName, term: Term) {
         self.duties.changed = true;
         tracing::debug!(%name, %term, "released");
-        let waiting = std::mem::take(&mut self.duties.step_downs);
-        for ((of, given), reply) in waiting {
-            if of == *name && given == term {
-                let _ = reply.send(Ok(()));
-            } else {
-                self.duties.step_downs.push(((of, given), reply));
-            }
+        let of_it = |((of, given), _): &mut (Hold, _)| of == name && *given == term;
+        for (_, reply) in self.duties.step_downs.extract_if(.., of_it) {
+            let _ = reply.send(Ok(()));
         }
     }
 
@@ -253,7 +253,7 @@ impl Crew {
         if matches!(request, Request::EndFenced { .. }) {
             self.duties.end_refused = false;
         }
-        if self.trouble.ends(request) {
+        if self.trouble.ends(request.statement()) {
             tracing::info!("the database answers again");
         }
     }
@@ -266,7 +266,7 @@ impl Crew {
             }
             return;
         }
-        if self.trouble.goes_on(request, self.clock.now(), &self.timings) {
+        if self.trouble.begins(request.statement(), self.clock.now(), &self.timings) {
             tracing::warn!(%error, "the database does not do what a lease needs; trying again");
         }
     }
@@ -280,7 +280,7 @@ impl Crew {
                     Some(fenced) => Role::Fenced {
                         session: fenced.holder.to_string(),
                         instance: fenced.instance,
-                        since: self.duties.fenced_since.get(name).copied().unwrap_or_else(SystemTime::now),
+                        since: SystemTime::now() - self.clock.now().since(fenced.since),
                     },
                 },
                 (Standing::Leading { told: None, .. }, Some(running)) => Role::Leading {
@@ -309,26 +309,35 @@ impl Crew {
 }
 
 /// Tells everybody that the keeper is gone, and how.
-pub(crate) struct Finish {
-    pub(crate) finished: CancellationToken,
-    pub(crate) cleanly: CancellationToken,
+#[derive(Clone, Default)]
+pub(crate) struct Finish(Arc<SetOnce<Finished>>);
+
+/// How a keeper went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finished {
+    /// Somebody asked for it.
+    ShutDown,
+    /// It shut down, as the runtime that works run on was gone.
+    Abandoned,
+    /// It panicked.
+    Broken,
 }
 
 impl Finish {
-    pub(crate) fn clean(&self) {
-        self.cleanly.cancel();
+    pub(crate) async fn wait(&self) -> Finished {
+        *self.0.wait().await
     }
-}
 
-impl Drop for Finish {
-    fn drop(&mut self) {
-        self.finished.cancel();
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.initialized()
     }
 }
 
 impl Drop for Crew {
     /// A keeper that panicked renews nothing any more: its tenures are over now, not at their deadline.
     fn drop(&mut self) {
+        // It said so itself, unless it panicked.
+        let _ = self.finish.0.set(Finished::Broken);
         let now = self.clock.now();
         let tenures = || self.duties.running.values().map(|incumbent| &incumbent.tenure);
         let lost: Vec<&Tenure> = tenures().filter(|tenure| tenure.mark_lost(now)).collect();

@@ -11,28 +11,63 @@ use crate::store::{self, AnyStore, Scope};
 /// must be there, or be made: `sqlite:app.db?mode=rwc`.
 ///
 /// A pool only lends its connect options: the keeper's connection is its own, so that an exhausted pool cannot cost a
-/// lease.
+/// lease. They are read anew whenever the keeper dials, so that credentials that you rotate by
+/// [`Pool::set_connect_options`](sqlx::Pool::set_connect_options) are the keeper's too.
 #[derive(Clone)]
-pub struct Database(pub(crate) Kind);
+pub struct Database(Given);
 
 #[derive(Clone)]
-pub(crate) enum Kind {
+enum Given {
     Url(String),
+    Target(Target),
+}
+
+/// A database of a kind that can carry leases.
+#[derive(Clone)]
+pub(crate) enum Target {
     #[cfg(feature = "postgres")]
-    Postgres(Box<sqlx::postgres::PgConnectOptions>),
+    Postgres(Address<sqlx::Postgres>),
     #[cfg(feature = "mysql")]
-    MySql(Box<sqlx::mysql::MySqlConnectOptions>),
+    MySql(Address<sqlx::MySql>),
     #[cfg(feature = "sqlite")]
-    Sqlite(Box<sqlx::sqlite::SqliteConnectOptions>),
+    Sqlite(Address<sqlx::Sqlite>),
     #[cfg(any(test, feature = "test-util"))]
     Memory(store::memory::Memory),
 }
 
+/// Where to dial, and as whom.
+pub(crate) enum Address<DB: sqlx::Database> {
+    Options(Box<Options<DB>>),
+    Pool(sqlx::Pool<DB>),
+}
+
+type Options<DB> = <<DB as sqlx::Database>::Connection as sqlx::Connection>::Options;
+
+impl<DB: sqlx::Database> Address<DB> {
+    /// As of now: those of a pool can change.
+    pub(crate) fn options(&self) -> Options<DB> {
+        match self {
+            Self::Options(options) => (**options).clone(),
+            Self::Pool(pool) => (*pool.connect_options()).clone(),
+        }
+    }
+}
+
+impl<DB: sqlx::Database> Clone for Address<DB> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Options(options) => Self::Options(options.clone()),
+            Self::Pool(pool) => Self::Pool(pool.clone()),
+        }
+    }
+}
+
 impl Database {
-    /// Reads the URL, if it is one. `works` are those that need a lease, for the message.
-    pub(crate) fn resolve(self, works: &str) -> Result<Self, Error> {
-        let Kind::Url(url) = self.0 else {
-            return Ok(self);
+    /// Reads the URL, if it is one. `who_needs` says who needs a lease, for the message.
+    pub(crate) fn resolve(self, who_needs: &str) -> Result<Target, Error> {
+        let url = match self.0 {
+            Given::Url(url) => url,
+            Given::Target(target) => return Ok(target),
         };
         let Some((scheme, _)) = url.split_once(':') else {
             return Err(Error::Config(
@@ -45,71 +80,69 @@ impl Database {
             "mysql" | "mariadb" => mysql(&url),
             "sqlite" => sqlite(&url),
             other => Err(Error::Config(format!(
-                "{works} a lease, and a `{other}` database cannot carry one; give the elector a PostgreSQL, MySQL, MariaDB or SQLite database"
+                "{who_needs} a lease, and a `{other}` database cannot carry one; give the elector a PostgreSQL, MySQL, MariaDB or SQLite database"
             ))),
         }
     }
+}
 
-    /// The database, for people: without its password.
-    pub(crate) fn describe(&self) -> String {
-        match &self.0 {
-            Kind::Url(_) => "the database".to_owned(),
+impl Target {
+    pub(crate) fn open(self, scope: Scope) -> AnyStore {
+        match self {
             #[cfg(feature = "postgres")]
-            Kind::Postgres(options) => format!(
-                "PostgreSQL at {}:{}/{}",
-                options
-                    .get_socket()
-                    .map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string()),
-                options.get_port(),
-                options.get_database().unwrap_or_else(|| options.get_username()),
-            ),
+            Self::Postgres(address) => AnyStore::Postgres(store::postgres::Postgres::new(address, scope)),
             #[cfg(feature = "mysql")]
-            Kind::MySql(options) => format!(
-                "MySQL or MariaDB at {}:{}/{}",
-                options
-                    .get_socket()
-                    .map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string()),
-                options.get_port(),
-                options.get_database().unwrap_or_default(),
-            ),
+            Self::MySql(address) => AnyStore::MySql(store::mysql::MySql::new(address, scope)),
             #[cfg(feature = "sqlite")]
-            Kind::Sqlite(options) => {
-                format!("the SQLite file {}", options.get_filename().display())
+            Self::Sqlite(address) => {
+                AnyStore::Sqlite(Box::new(store::sqlite::Sqlite::new(&address.options(), scope)))
             }
             #[cfg(any(test, feature = "test-util"))]
-            Kind::Memory(_) => "the database in memory".to_owned(),
+            Self::Memory(memory) => AnyStore::Memory(store::memory::MemoryStore::new(memory, scope)),
         }
     }
+}
 
-    pub(crate) fn open(self, scope: Scope) -> Result<AnyStore, Error> {
-        match self.0 {
-            Kind::Url(url) => Err(Error::Config(format!("the database URL was not read: {url}"))),
+/// For people: without its password.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             #[cfg(feature = "postgres")]
-            Kind::Postgres(options) => {
-                Ok(AnyStore::Postgres(store::postgres::Postgres::new(*options, scope)))
+            Self::Postgres(address) => {
+                let options = address.options();
+                let socket = options.get_socket().map(|path| path.display().to_string());
+                let host = socket.as_deref().unwrap_or_else(|| options.get_host());
+                let database = options.get_database().unwrap_or_else(|| options.get_username());
+                write!(f, "PostgreSQL at {host}:{}/{database}", options.get_port())
             }
             #[cfg(feature = "mysql")]
-            Kind::MySql(options) => Ok(AnyStore::MySql(store::mysql::MySql::new(*options, scope))),
+            Self::MySql(address) => {
+                let options = address.options();
+                let socket = options.get_socket().map(|path| path.display().to_string());
+                let host = socket.as_deref().unwrap_or_else(|| options.get_host());
+                let database = options.get_database().unwrap_or_default();
+                write!(f, "MySQL or MariaDB at {host}:{}/{database}", options.get_port())
+            }
             #[cfg(feature = "sqlite")]
-            Kind::Sqlite(options) => {
-                Ok(AnyStore::Sqlite(Box::new(store::sqlite::Sqlite::new(*options, scope))))
+            Self::Sqlite(address) => {
+                write!(f, "the SQLite file {}", address.options().get_filename().display())
             }
             #[cfg(any(test, feature = "test-util"))]
-            Kind::Memory(memory) => Ok(AnyStore::Memory(store::memory::MemoryStore::new(memory, scope))),
+            Self::Memory(_) => f.write_str("the database in memory"),
         }
     }
 }
 
 macro_rules! read {
     ($name:ident, $feature:literal, $options:ty, $kind:ident) => {
-        fn $name(url: &str) -> Result<Database, Error> {
+        fn $name(url: &str) -> Result<Target, Error> {
             #[cfg(feature = $feature)]
             {
                 let options: $options = url.parse().map_err(|error: sqlx::Error| Error::Database {
                     doing: "reading the database URL".to_owned(),
                     source: error.into(),
                 })?;
-                Ok(Database(Kind::$kind(Box::new(options))))
+                Ok(Target::$kind(Address::Options(Box::new(options))))
             }
             #[cfg(not(feature = $feature))]
             {
@@ -129,19 +162,19 @@ read!(sqlite, "sqlite", sqlx::sqlite::SqliteConnectOptions, Sqlite);
 
 impl From<&str> for Database {
     fn from(url: &str) -> Self {
-        Self(Kind::Url(url.to_owned()))
+        Self(Given::Url(url.to_owned()))
     }
 }
 
 impl From<String> for Database {
     fn from(url: String) -> Self {
-        Self(Kind::Url(url))
+        Self(Given::Url(url))
     }
 }
 
 impl From<&String> for Database {
     fn from(url: &String) -> Self {
-        Self(Kind::Url(url.clone()))
+        Self(Given::Url(url.clone()))
     }
 }
 
@@ -150,21 +183,21 @@ macro_rules! from_sqlx {
         #[cfg(feature = $feature)]
         impl From<$options> for Database {
             fn from(options: $options) -> Self {
-                Self(Kind::$kind(Box::new(options)))
-            }
-        }
-
-        #[cfg(feature = $feature)]
-        impl From<&sqlx::Pool<$database>> for Database {
-            fn from(pool: &sqlx::Pool<$database>) -> Self {
-                Self(Kind::$kind(Box::new((*pool.connect_options()).clone())))
+                Self(Given::Target(Target::$kind(Address::Options(Box::new(options)))))
             }
         }
 
         #[cfg(feature = $feature)]
         impl From<sqlx::Pool<$database>> for Database {
             fn from(pool: sqlx::Pool<$database>) -> Self {
-                Self::from(&pool)
+                Self(Given::Target(Target::$kind(Address::Pool(pool))))
+            }
+        }
+
+        #[cfg(feature = $feature)]
+        impl From<&sqlx::Pool<$database>> for Database {
+            fn from(pool: &sqlx::Pool<$database>) -> Self {
+                Self::from(pool.clone())
             }
         }
     };
@@ -177,19 +210,23 @@ from_sqlx!("sqlite", sqlx::Sqlite, sqlx::sqlite::SqliteConnectOptions, Sqlite);
 #[cfg(any(test, feature = "test-util"))]
 impl From<store::memory::Memory> for Database {
     fn from(memory: store::memory::Memory) -> Self {
-        Self(Kind::Memory(memory))
+        Self(Given::Target(Target::Memory(memory)))
     }
 }
 
 #[cfg(any(test, feature = "test-util"))]
 impl From<&store::memory::Memory> for Database {
     fn from(memory: &store::memory::Memory) -> Self {
-        Self(Kind::Memory(memory.clone()))
+        Self::from(memory.clone())
     }
 }
 
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Database({})", self.describe())
+        match &self.0 {
+            // It may hold a password.
+            Given::Url(_) => f.write_str("Database(..)"),
+            Given::Target(target) => write!(f, "Database({target})"),
+        }
     }
 }

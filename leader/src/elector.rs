@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
 
 use crate::Tenure;
 use crate::crew::{Crew, Duties, Finish};
@@ -17,7 +16,7 @@ use crate::database::Database;
 use crate::error::Error;
 use crate::event::{self, Event, EventKind, Reporter};
 use crate::keeper::Keeper;
-use crate::name::{Namespace, WorkName};
+use crate::name::Namespace;
 use crate::race::{First, race};
 use crate::registry::{self, Candidate, Wishes, Works};
 use crate::running::{Pulse, Running};
@@ -208,9 +207,11 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime. Works need its timers (`enable_all`, which `#[tokio::main]` calls): without them they panic.
+    /// Outside a tokio runtime, and in one without timers (`enable_all` gives it some, which `#[tokio::main]` calls): tenures
+    /// need them.
     pub async fn start(mut self) -> Result<Running, Error> {
         let runtime = Handle::current();
+        drop(tokio::time::sleep(Duration::ZERO));
         let (namespace, works, registered) = self.check()?;
         let Self {
             database, instance, states, timings, migrate, shutdown_timeout, on_overrun, on_event, ..
@@ -233,29 +234,29 @@ impl Builder {
             works: Vec::new(),
         });
         let (keeper, commands) = mpsc::unbounded_channel();
-        let finish = Finish { finished: CancellationToken::new(), cleanly: CancellationToken::new() };
-        let mut running = Running {
+        let finish = Finish::default();
+        let running = |pulse| Running {
             keeper: keeper.clone(),
             statuses,
-            pulse: None,
-            finished: finish.finished.clone(),
-            cleanly: finish.cleanly.clone(),
+            pulse,
+            finish: finish.clone(),
+            runtime: runtime.clone(),
             shutdown_timeout,
             reporter: Arc::clone(&reporter),
         };
 
-        if works.is_empty() && registered > 0 {
-            tracing::warn!(%instance, "`only` and `except` leave this replica nothing to lead");
-        } else if works.is_empty() {
-            tracing::warn!(
-                %instance,
-                "no work is registered here, so nothing is campaigned for; if that is a surprise: the linker drops a crate that nobody names, \
-                 and `use that_crate as _;` keeps it"
-            );
-        }
         if works.is_empty() {
+            if registered > 0 {
+                tracing::warn!(%instance, "`only` and `except` leave this replica nothing to lead");
+            } else {
+                tracing::warn!(
+                    %instance,
+                    "no work is registered here, so nothing is campaigned for; if that is a surprise: the linker drops a crate that nobody names, \
+                     and `use that_crate as _;` keeps it"
+                );
+            }
             reporter.report_replica(EventKind::Started);
-            return Ok(running);
+            return Ok(running(None));
         }
 
         let database = database.ok_or_else(|| {
@@ -264,19 +265,19 @@ impl Builder {
             )
         })?;
         let database = database.resolve(&needing(&works))?;
-        let target = database.describe();
+        let target = database.to_string();
         let store = database.open(Scope {
             namespace: namespace.clone(),
             instance: column(&instance),
             lease: timings.lease,
             attempt: timings.attempt(),
             look: timings.look,
-        })?;
+        });
         let clock = store.clock();
-        let pulse = Arc::new(Trust::new(clock.now(), clock.clone(), timings));
+        let renewals = Arc::new(Trust::new(clock.now(), clock.clone(), timings));
         let trouble = Arc::<Trouble>::default();
-        running.pulse = Some(Pulse { renewals: Arc::clone(&pulse), trouble: Arc::clone(&trouble), timings });
-        let greeting = format!("campaigning for {} through {target}", listed(&works));
+        let pulse = Pulse { renewals: Arc::clone(&renewals), trouble: Arc::clone(&trouble), timings };
+        let running = running(Some(pulse));
         let crew = Crew {
             works,
             states: Arc::new(states),
@@ -288,13 +289,13 @@ impl Builder {
             reporter,
             keeper,
             status,
-            pulse,
+            renewals,
             trouble,
             finish,
             duties: Duties::default(),
         };
         let (ready, started) = oneshot::channel();
-        let keeper = Keeper { store, target, create: migrate, greeting, crew, commands };
+        let keeper = Keeper { store, target, create: migrate, crew, commands };
         spawn(keeper, ready)
             .map_err(|error| Error::Config(format!("cannot start the keeper's thread: {error}")))?;
         started.await.map_err(|_| Error::Stopped)??;
@@ -386,16 +387,6 @@ fn needing(works: &Works) -> String {
 }
 
 /// The first few names, for a line of the log.
-fn listed(works: &Works) -> String {
-    const MOST: usize = 8;
-
-    let mut names: Vec<&str> = works.keys().map(WorkName::as_str).take(MOST).collect();
-    if works.len() > MOST {
-        names.push("…");
-    }
-    names.join(", ")
-}
-
 fn default_instance() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()

@@ -3,6 +3,7 @@
 //! `Display` says what failed and what to do about it; the cause is the `source`. `Debug` prints both, since it is what
 //! a `main` that returns the error shows.
 
+use std::error::Error as StdError;
 use std::fmt;
 
 use crate::fault::{Fault, Listed};
@@ -66,7 +67,7 @@ pub enum Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&crate::run::chain(self))
+        f.write_str(&chain(self))
     }
 }
 
@@ -79,5 +80,24 @@ impl fmt::Display for Names<'_> {
             write!(f, "{comma}`{name}`")?;
         }
         Ok(())
+    }
+}
+
+/// An error with everything that caused it.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        add_cause(&mut text, &error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+/// Some errors say what caused them themselves, sqlx's among them.
+pub(crate) fn add_cause(text: &mut String, cause: &str) {
+    if !text.contains(cause) {
+        text.push_str(": ");
+        text.push_str(cause);
     }
 }

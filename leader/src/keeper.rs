@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use crate::crew::Crew;
 use crate::error::Error;
@@ -15,6 +16,7 @@ use crate::event::EventKind;
 use crate::name::WorkName;
 use crate::protocol::{Attempt, Campaign, Failure, Next, Reply, Request, Session, SessionId, Term};
 use crate::race::{First, race};
+use crate::registry::Works;
 use crate::store::{Cause, Store, StoreError};
 
 /// What works and people tell the keeper.
@@ -31,10 +33,12 @@ pub(crate) enum Command {
         reply: oneshot::Sender<()>,
     },
     StepDown {
-        name: String,
+        name: WorkName,
         reply: oneshot::Sender<Result<(), Error>>,
     },
     ShutDown,
+    /// The runtime that works run on is gone.
+    Abandon,
 }
 
 /// What a keeper keeps.
@@ -43,8 +47,6 @@ pub(crate) struct Keeper<S> {
     /// The database, for people.
     pub(crate) target: String,
     pub(crate) create: bool,
-    /// The first line of the log.
-    pub(crate) greeting: String,
     pub(crate) crew: Crew,
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
 }
@@ -56,16 +58,30 @@ impl<S: Store> Keeper<S> {
             Ok(session) => session,
             Err(error) => {
                 let _ = ready.send(Err(error));
-                self.crew.finish.clean();
+                self.crew.finish();
                 return;
             }
         };
-        let companion = self.store.companion().map(|task| AbortOnDrop(tokio::spawn(task)));
-        let names: Vec<WorkName> = self.crew.works.keys().cloned().collect();
-        let mut campaign =
-            Campaign::new(self.crew.timings, names, session, crate::random::generator(), fresh_id);
+        // Aborted when dropped.
+        let mut companion = JoinSet::new();
+        if let Some(task) = self.store.companion() {
+            companion.spawn(task);
+        }
+        let works = &self.crew.works;
+        let mut campaign = Campaign::new(
+            self.crew.timings,
+            works.keys().cloned(),
+            session,
+            crate::random::generator(),
+            fresh_id,
+        );
         self.crew.publish(&campaign);
-        tracing::info!(instance = self.crew.reporter.instance(), "{}", self.greeting);
+        tracing::info!(
+            instance = self.crew.reporter.instance(),
+            "campaigning for {} through {}",
+            listed(works),
+            self.target
+        );
         self.crew.reporter.report_replica(EventKind::Started);
         if ready.send(Ok(())).is_err() {
             // Whoever started this has gone away meanwhile.
@@ -75,7 +91,7 @@ impl<S: Store> Keeper<S> {
         drop(companion);
         self.store.hang_up();
         self.crew.reporter.report_replica(EventKind::Stopped);
-        self.crew.finish.clean();
+        self.crew.finish();
     }
 
     /// The first session: all of it within one attempt, or nothing at all.
@@ -234,14 +250,16 @@ async fn perform_once<S: Store>(store: &mut S, request: &Request, create: bool) 
     })
 }
 
-fn fresh_id() -> SessionId {
-    SessionId::new(crate::random::bits())
+fn listed(works: &Works) -> String {
+    const MOST: usize = 8;
+
+    let mut names: Vec<&str> = works.keys().map(WorkName::as_str).take(MOST).collect();
+    if works.len() > MOST {
+        names.push("…");
+    }
+    names.join(", ")
 }
 
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+fn fresh_id() -> SessionId {
+    SessionId::new(crate::random::bits())
 }

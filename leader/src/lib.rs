@@ -114,12 +114,13 @@
 //! - **The process crashes.** Another replica is elected when the lease has expired: within the lease and 0.3 s.
 //! - **The database does not answer.** Renewals are tried every 2 s. At the deadline every work is told. Once it answers
 //!   again, each replica opens a new session and campaigns.
-//! - **The process is frozen** (SIGSTOP, a suspended VM). When it wakes up, its fences are refused, and
-//!   [`Tenure::check`] fails at once, as it looks at the clock. The clock goes on through system suspend on Linux.
+//! - **The process is frozen** (SIGSTOP, a suspended machine). When it wakes up, its fences are refused, and
+//!   [`Tenure::check`] fails at once, as it looks at the clock, which goes on through system suspend on Linux. The clock of a
+//!   virtual machine that was paused may have stood still as well: then the next renewal tells.
 //! - **The application's pool is exhausted, its threads blocked.** The keeper has a thread and a connection of its own;
 //!   leases are renewed all the same.
 //! - **A work does not stop** although its lease is lost. At the end of the grace, and in any case before the lease can
-//!   expire, the process exits with status [`EXIT_STATUS`]. A process that was frozen over that moment has
+//!   expire, the process exits with status [`EXIT_STATUS`]. A process that was frozen until the lease could expire has
 //!   [`Timings::margin`] to stop first.
 //! - **Rows or tables are deleted** by an operator. Works are told, tables and rows are made anew, terms go on growing.
 //!
@@ -181,6 +182,7 @@ mod keeper;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod name;
+mod panic;
 mod protocol;
 mod race;
 mod random;

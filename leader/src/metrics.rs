@@ -66,9 +66,9 @@ pub(crate) fn event(namespace: &Namespace, event: &Event) {
 
 /// Times a statement of the keeper.
 pub(crate) fn statement(request: &Request, took: Duration, good: bool) {
-    histogram!(STATEMENTS, "statement" => request.name()).record(took);
+    histogram!(STATEMENTS, "statement" => request.statement().word()).record(took);
     if !good {
-        counter!(FAILURES, "statement" => request.name()).increment(1);
+        counter!(FAILURES, "statement" => request.statement().word()).increment(1);
     }
 }
 

@@ -149,4 +149,14 @@ mod tests {
             assert_eq!(verdict, expected, "{text:?}");
         }
     }
+
+    #[test]
+    fn a_namespace_has_at_most_64_bytes() {
+        assert!(Namespace::new(&"n".repeat(64)).is_ok());
+        assert!(Namespace::new(&"ü".repeat(32)).is_ok());
+        for text in ["n".repeat(65), "ü".repeat(33)] {
+            let refused = Namespace::new(&text);
+            assert_eq!(refused, Err(NameError::TooLong { bytes: text.len(), max: 64 }), "{text}");
+        }
+    }
 }

@@ -28,7 +28,7 @@ mod simulation;
 use std::fmt;
 
 pub(crate) use campaign::Campaign;
-pub(crate) use messages::{Attempt, Effect, Failure, Next, Reply, Request, Standing};
+pub(crate) use messages::{Attempt, Effect, Failure, Next, Reply, Request, Standing, Statement};
 pub(crate) use session::Session;
 
 use crate::name::WorkName;

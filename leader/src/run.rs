@@ -1,29 +1,23 @@
 //! One tenure from claim to release: its task, its panic, its outcome.
 
-use std::any::Any;
-use std::backtrace::Backtrace;
-use std::cell::{Cell, RefCell};
 use std::error::Error as StdError;
-use std::fmt;
-use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Once};
-use std::task::{Context, Poll};
+use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
+use crate::error::chain;
 use crate::event::{Event, EventKind, Reporter, log};
 use crate::keeper::Command;
+use crate::panic::{Guarded, Panic, catch};
 use crate::protocol::Ending;
 use crate::race::{First, race};
 use crate::registry::Enlisted;
 use crate::state::States;
 use crate::tenure::{Tenure, is_ending};
-use crate::watchdog::Watched;
+use crate::watchdog::{Watchdog, Watched};
 use crate::work::{BoxError, OnEnd};
 
 /// What a tenure needs to run.
@@ -32,7 +26,7 @@ pub(crate) struct Launch {
     pub(crate) span: tracing::Span,
     pub(crate) work: Enlisted,
     pub(crate) states: Arc<States>,
-    pub(crate) watched: Watched,
+    pub(crate) watchdog: Watchdog,
     pub(crate) keeper: mpsc::UnboundedSender<Command>,
     pub(crate) reporter: Arc<Reporter>,
 }
@@ -45,7 +39,8 @@ struct Presence {
     span: tracing::Span,
     /// Whether the end of the tenure was told.
     told: AtomicBool,
-    _watched: Watched,
+    /// Once its code runs.
+    watched: OnceLock<Watched>,
 }
 
 impl Presence {
@@ -53,8 +48,13 @@ impl Presence {
     fn judge(&self, ending: Option<Ending>, outcome: &Outcome) -> Event {
         // What was lost is told before what came of it. This may run while the keeper is unwinding, or in a drop.
         self.tenure.tell_loss();
-        log(|| self.span.in_scope(|| record(ending, outcome)));
-        event(&self.tenure, ending, outcome)
+        let event = Event {
+            reason: Some(outcome.reason(ending)),
+            error: outcome.error(ending),
+            ..self.tenure.event(EventKind::SteppedDown)
+        };
+        log(|| self.span.in_scope(|| record(&event, outcome)));
+        event
     }
 
     /// Tells that the work is gone.
@@ -71,7 +71,7 @@ impl Drop for Presence {
         if !self.told.load(Ordering::Relaxed) {
             // Whoever should have told was dropped, which only the end of a runtime does. Nothing can run there any more.
             self.tell(&self.judge(self.tenure.ending(), &Outcome::Dropped));
-            let _ = self.keeper.send(Command::ShutDown);
+            let _ = self.keeper.send(Command::Abandon);
         }
         // Clones of the tenure may live on; they must not look like a live one.
         self.tenure.end(Ending::SteppedDown);
@@ -82,15 +82,15 @@ impl Drop for Presence {
 
 /// Runs the work of a tenure on the application's runtime.
 pub(crate) fn launch(launch: Launch, runtime: &Handle) {
-    let Launch { tenure, span, work, states, watched, keeper, reporter } = launch;
-    install_panic_hook();
+    let Launch { tenure, span, work, states, watchdog, keeper, reporter } = launch;
+    crate::panic::install_hook();
     let presence = Arc::new(Presence {
         tenure: tenure.clone(),
         keeper,
         reporter,
         span: span.clone(),
         told: AtomicBool::new(false),
-        _watched: watched,
+        watched: OnceLock::new(),
     });
     // A task of its own: a panic that nothing else catches ends there, and its handle says so.
     let task = runtime.spawn({
@@ -98,7 +98,12 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
         let tenure = tenure.clone();
         async move {
             // Declared first and so dropped last, when the future of the work is gone.
-            let _presence = presence;
+            let presence = presence;
+            // A log, a hook or a busy runtime may have held it up since its election.
+            if let Err(ended) = tenure.check() {
+                return Outcome::Returned(Err(ended.into()));
+            }
+            let _ = presence.watched.set(watchdog.watch(tenure.clone()));
             run(work, tenure, states).await
         }
         .instrument(span.clone())
@@ -157,8 +162,9 @@ impl Outcome {
     fn error(&self, ending: Option<Ending>) -> Option<String> {
         match self {
             Self::Returned(Ok(())) => None,
-            Self::Returned(Err(error)) if ending.is_some() && is_ending(&**error) => None,
-            Self::Returned(Err(error)) => Some(chain(&**error)),
+            // The application's code too.
+            Self::Returned(Err(error)) => catch(|| own_error(&**error, ending))
+                .unwrap_or_else(|panic| Some(format!("an error that cannot be told: {panic}"))),
             Self::Panicked(panic) => Some(panic.to_string()),
             Self::Dropped => Some("the runtime was shut down before the work returned".to_owned()),
         }
@@ -170,10 +176,15 @@ impl Outcome {
     }
 }
 
+/// The text of an error that is more than the ending.
+fn own_error(error: &(dyn StdError + 'static), ending: Option<Ending>) -> Option<String> {
+    (ending.is_none() || !is_ending(error)).then(|| chain(error))
+}
+
 /// Logs the end of a tenure.
-fn record(ending: Option<Ending>, outcome: &Outcome) {
-    let reason = outcome.reason(ending);
-    match (outcome, outcome.error(ending)) {
+fn record(event: &Event, outcome: &Outcome) {
+    let reason = event.reason.as_deref();
+    match (outcome, event.error.as_deref()) {
         (_, None) => tracing::info!(reason, "stepped down"),
         (Outcome::Panicked(panic), Some(_)) => {
             let backtrace = panic.site.as_ref().map(|site| tracing::field::display(&site.backtrace));
@@ -181,147 +192,4 @@ fn record(ending: Option<Ending>, outcome: &Outcome) {
         }
         (_, Some(error)) => tracing::error!(reason, error, "stepped down with an error"),
     }
-}
-
-fn event(tenure: &Tenure, ending: Option<Ending>, outcome: &Outcome) -> Event {
-    let reason = Some(outcome.reason(ending));
-    Event { reason, error: outcome.error(ending), ..tenure.event(EventKind::SteppedDown) }
-}
-
-/// An error with everything that caused it.
-pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        add_cause(&mut text, &error.to_string());
-        source = error.source();
-    }
-    text
-}
-
-/// Some errors say what caused them themselves, sqlx's among them.
-pub(crate) fn add_cause(text: &mut String, cause: &str) {
-    if !text.contains(cause) {
-        text.push_str(": ");
-        text.push_str(cause);
-    }
-}
-
-/// A future whose panics come out as errors, those of its destructor included.
-pub(crate) struct Guarded<F>(Option<Pin<Box<F>>>);
-
-impl<F: Future> Guarded<F> {
-    pub(crate) fn new(future: F) -> Self {
-        Self(Some(Box::pin(future)))
-    }
-
-    /// Drops the future.
-    fn discard(&mut self) -> Result<(), Panic> {
-        let future = self.0.take();
-        catch(|| drop(future))
-    }
-}
-
-impl<F: Future> Future for Guarded<F> {
-    type Output = Result<F::Output, Panic>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(future) = self.0.as_mut() else {
-            return Poll::Pending;
-        };
-        match catch(|| future.as_mut().poll(context)) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(output)) => Poll::Ready(self.discard().map(|()| output)),
-            Err(panic) => {
-                // The first panic is the one to tell of.
-                let _ = self.discard();
-                Poll::Ready(Err(panic))
-            }
-        }
-    }
-}
-
-impl<F> Drop for Guarded<F> {
-    fn drop(&mut self) {
-        let future = self.0.take();
-        if let Err(panic) = catch(|| drop(future)) {
-            tracing::error!(%panic, "a future panicked while it was dropped");
-        }
-    }
-}
-
-/// A caught panic, with the place it came from.
-pub(crate) struct Panic {
-    pub(crate) payload: Box<dyn Any + Send>,
-    site: Option<Site>,
-}
-
-struct Site {
-    location: String,
-    backtrace: Backtrace,
-    message: Option<String>,
-}
-
-impl Panic {
-    fn new(payload: Box<dyn Any + Send>) -> Self {
-        // The last panic on this thread may be one that the work caught itself, before `resume_unwind`, which calls no
-        // hook.
-        let site = SITE.with_borrow_mut(Option::take);
-        let site = site.filter(|site| site.message.as_deref() == message(&*payload));
-        Self { payload, site }
-    }
-}
-
-fn message(payload: &(dyn Any + Send)) -> Option<&str> {
-    let literal = payload.downcast_ref::<&str>().copied();
-    literal.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-}
-
-impl fmt::Display for Panic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = message(&*self.payload).unwrap_or("a payload that is no text");
-        match &self.site {
-            Some(site) => write!(f, "panicked at {}: {message}", site.location),
-            None => write!(f, "panicked: {message}"),
-        }
-    }
-}
-
-impl fmt::Debug for Panic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-thread_local! {
-    /// How many guarded calls are on this thread's stack.
-    static GUARDED: Cell<usize> = const { Cell::new(0) };
-    /// The place of the last panic in one of them.
-    static SITE: RefCell<Option<Site>> = const { RefCell::new(None) };
-}
-
-fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
-    GUARDED.set(GUARDED.get() + 1);
-    let result = catch_unwind(AssertUnwindSafe(call));
-    GUARDED.set(GUARDED.get() - 1);
-    result.map_err(Panic::new)
-}
-
-/// Only the panic hook knows the place and the backtrace. The previous hook is always called.
-fn install_panic_hook() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let previous = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if GUARDED.get() > 0 {
-                let site = Site {
-                    location: info.location().map(ToString::to_string).unwrap_or_default(),
-                    backtrace: Backtrace::force_capture(),
-                    message: message(info.payload()).map(ToOwned::to_owned),
-                };
-                SITE.with_borrow_mut(|slot| *slot = Some(site));
-            }
-            previous(info);
-        }));
-    });
 }

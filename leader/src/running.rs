@@ -4,12 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
 
+use crate::crew::{Finish, Finished};
 use crate::error::Error;
 use crate::event::{EventKind, Reporter};
 use crate::keeper::Command;
+use crate::name::WorkName;
+use crate::race::{First, race};
 use crate::status::{Role, Status};
 use crate::tenure::Trust;
 use crate::timings::Timings;
@@ -25,10 +28,11 @@ use crate::trouble::Trouble;
 pub struct Running {
     pub(crate) keeper: mpsc::UnboundedSender<Command>,
     pub(crate) statuses: watch::Receiver<Status>,
-    /// The last good renewal; nothing if there is nothing to campaign for.
+    /// Nothing if there is nothing to campaign for.
     pub(crate) pulse: Option<Pulse>,
-    pub(crate) finished: CancellationToken,
-    pub(crate) cleanly: CancellationToken,
+    pub(crate) finish: Finish,
+    /// Where works run.
+    pub(crate) runtime: Handle,
     pub(crate) shutdown_timeout: Option<Duration>,
     pub(crate) reporter: Arc<Reporter>,
 }
@@ -47,9 +51,21 @@ impl Running {
         self.statuses.borrow().clone()
     }
 
-    /// What this replica leads, as it changes.
+    /// What this replica leads, as it changes. [`changed`](watch::Receiver::changed) is an error once the elector is gone,
+    /// and at once where it has nothing to campaign for.
+    ///
+    /// A reference from [`borrow`](watch::Receiver::borrow) that you hold for long holds up your own receiver alone.
     pub fn subscribe(&self) -> watch::Receiver<Status> {
-        self.statuses.clone()
+        let mut from = self.statuses.clone();
+        let (to, receiver) = watch::channel(from.borrow_and_update().clone());
+        // Not the keeper's own: it would wait for whoever reads.
+        self.runtime.spawn(async move {
+            while let First::One(Ok(())) = race(from.changed(), to.closed()).await {
+                let status = from.borrow_and_update().clone();
+                to.send_replace(status);
+            }
+        });
+        receiver
     }
 
     /// Whether the database confirmed this replica's session within the deadline, and does the other things a campaign
@@ -59,7 +75,7 @@ impl Running {
         match &self.pulse {
             Some(Pulse { renewals, trouble, timings }) => {
                 let now = renewals.now();
-                !self.finished.is_cancelled() && now < renewals.deadline() && !trouble.is_stuck(now, timings)
+                !self.finish.is_over() && now < renewals.deadline() && !trouble.is_stuck(now, timings)
             }
             None => true,
         }
@@ -74,12 +90,11 @@ impl Running {
     ///
     /// [`Error::NotLeading`] if this replica does not lead the name, [`Error::Stopped`] if the elector is gone.
     pub async fn step_down(&self, name: &str) -> Result<(), Error> {
-        let (reply, told) = oneshot::channel();
-        let command = Command::StepDown { name: name.to_owned(), reply };
-        if self.pulse.is_none() {
+        let (Ok(name), Some(_)) = (WorkName::new(name), &self.pulse) else {
             return Err(Error::NotLeading(name.to_owned()));
-        }
-        self.keeper.send(command).map_err(|_| Error::Stopped)?;
+        };
+        let (reply, told) = oneshot::channel();
+        self.keeper.send(Command::StepDown { name, reply }).map_err(|_| Error::Stopped)?;
         told.await.map_err(|_| Error::Stopped)?
     }
 
@@ -93,18 +108,21 @@ impl Running {
     /// [`Error::Shutdown`] names the works that still run after
     /// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). They keep their leases as long as the process lives,
     /// and a work that blocks its thread keeps it alive when `main` returns: end it with [`std::process::exit`].
+    /// [`Error::Stopped`] if its thread panicked, which is a bug.
     pub async fn shutdown(self) -> Result<(), Error> {
         if self.pulse.is_none() {
-            self.reporter.report_replica(EventKind::Stopped);
             return Ok(());
         }
         let _ = self.keeper.send(Command::ShutDown);
-        let Some(within) = self.shutdown_timeout else {
-            self.finished.cancelled().await;
-            return self.outcome();
+        let outcome = async {
+            match self.finish.wait().await {
+                Finished::ShutDown | Finished::Abandoned => Ok(()),
+                Finished::Broken => Err(Error::Stopped),
+            }
         };
-        if tokio::time::timeout(within, self.finished.cancelled()).await.is_ok() {
-            return self.outcome();
+        let Some(within) = self.shutdown_timeout else { return outcome.await };
+        if let Ok(outcome) = tokio::time::timeout(within, outcome).await {
+            return outcome;
         }
         let running = self
             .status()
@@ -117,34 +135,31 @@ impl Running {
         Err(error)
     }
 
-    /// Resolves when the elector cannot go on: its thread panicked, which is a bug. Losing the database is no reason,
-    /// it keeps trying.
+    /// Resolves when the elector cannot go on: the runtime that it was started on is gone, so that no work can run any
+    /// more, or its thread panicked, which is a bug. Losing the database is no reason, it keeps trying.
     ///
     /// Cancel safe.
     pub async fn failed(&self) -> Error {
-        if self.pulse.is_some() {
-            self.finished.cancelled().await;
-            if !self.cleanly.is_cancelled() {
-                return Error::Stopped;
-            }
-            // Shut down by somebody else, who has been told how that went.
+        if self.pulse.is_some() && self.finish.wait().await != Finished::ShutDown {
+            return Error::Stopped;
         }
+        // Nothing to do, or shut down by somebody else, who has been told how that went.
         std::future::pending().await
-    }
-
-    fn outcome(&self) -> Result<(), Error> {
-        if self.cleanly.is_cancelled() { Ok(()) } else { Err(Error::Stopped) }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.keeper.send(Command::ShutDown);
+        if self.pulse.is_some() {
+            let _ = self.keeper.send(Command::ShutDown);
+        } else {
+            self.reporter.report_replica(EventKind::Stopped);
+        }
     }
 }
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("status", &*self.statuses.borrow()).finish_non_exhaustive()
+        f.debug_struct("Running").field("status", &self.status()).finish_non_exhaustive()
     }
 }

@@ -49,13 +49,14 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
 
 #[cfg(unix)]
 mod unix {
-    use std::sync::{Mutex, PoisonError, Weak};
+    use std::sync::{Arc, Mutex, PoisonError, Weak};
     use std::time::{Duration, Instant};
 
     use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::low_level::{emulate_default_handler, signal_name};
 
     use super::Waiting;
+    use crate::exit;
 
     /// What the thread knows; `None` before it runs. It runs once for all, since nothing hands a signal back.
     static LISTENERS: Mutex<Option<Vec<Weak<Waiting>>>> = Mutex::new(None);
@@ -82,24 +83,30 @@ mod unix {
         const ONCE: Duration = Duration::from_millis(50);
 
         let name = signal_name(signal).unwrap_or("a signal");
-        let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let listeners = listeners.get_or_insert_default();
-        listeners.retain(|waiting| waiting.strong_count() > 0);
-        let waiting: Vec<_> = listeners.iter().filter_map(Weak::upgrade).collect();
+        let waiting = waiting();
         if waiting.is_empty() {
             // It does not return for signals whose default is to end the process, and these two are.
             let _ = emulate_default_handler(signal);
         }
         if waiting.iter().any(|waiting| !waiting.first.is_cancelled()) {
-            *begun = Some(Instant::now());
-            tracing::info!("{name}: ending gracefully; a second signal exits at once");
             for waiting in waiting {
                 waiting.hear();
             }
+            let told = move || tracing::info!("{name}: ending gracefully; a second signal exits at once");
+            exit::say(told, exit::LAST_WORDS);
+            *begun = Some(Instant::now());
         } else if begun.is_none_or(|begun| begun.elapsed() >= ONCE) {
-            tracing::warn!("{name} for the second time: exiting at once");
-            crate::exit::at_once(128 + signal);
+            let told = move || tracing::warn!("{name} for the second time: exiting at once");
+            exit::say(told, exit::LAST_WORDS);
+            exit::at_once(128 + signal);
         }
+    }
+
+    fn waiting() -> Vec<Arc<Waiting>> {
+        let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let listeners = listeners.get_or_insert_default();
+        listeners.retain(|waiting| waiting.strong_count() > 0);
+        listeners.iter().filter_map(Weak::upgrade).collect()
     }
 }
 

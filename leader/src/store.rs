@@ -260,11 +260,12 @@ pub(crate) fn scan(rows: impl IntoIterator<Item = Result<ScanRow, StoreError>>) 
 fn leave_out(error: &StoreError, name: Option<&str>) {
     static TOLD: Once = Once::new();
 
-    TOLD.call_once(|| match name {
-        Some(name) => {
-            tracing::error!(%error, name, "nobody can be elected to this name; set its `session_id` to NULL")
+    TOLD.call_once(|| {
+        if let Some(name) = name {
+            tracing::error!(%error, name, "nobody can be elected to this name; set its `session_id` to NULL");
+        } else {
+            tracing::error!(%error, "a session cannot be read; delete it");
         }
-        None => tracing::error!(%error, "a session cannot be read; delete it"),
     });
 }
 

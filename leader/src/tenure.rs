@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{SetOnce, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -54,11 +54,9 @@ pub(crate) struct Shared {
     pub(crate) trust: Arc<Trust>,
     ending: OnceLock<Ending>,
     /// When the lease was lost, which may come after another ending.
-    lost: OnceLock<Moment>,
+    lost: SetOnce<Moment>,
     /// Cancelled when the tenure ends.
     token: CancellationToken,
-    /// Cancelled when the lease is lost.
-    loss: CancellationToken,
     /// Held while it is told, so that nothing of the tenure is told in between.
     loss_told: Mutex<bool>,
     end_told: OnceLock<EndTold>,
@@ -153,8 +151,7 @@ impl Tenure {
             trace_id,
             trust,
             ending: OnceLock::new(),
-            lost: OnceLock::new(),
-            loss: CancellationToken::new(),
+            lost: SetOnce::new(),
             loss_told: Mutex::new(false),
             end_told: OnceLock::new(),
             tasks_end: token.child_token(),
@@ -268,7 +265,7 @@ impl Tenure {
         let end = self.0.tasks_end.clone();
         let tenure = self.clone();
         let task = async move {
-            match race(end.cancelled(), crate::run::Guarded::new(future)).await {
+            match race(end.cancelled(), crate::panic::Guarded::new(future)).await {
                 First::Other(Ok(output)) => Ok(output),
                 First::Other(Err(panic)) => {
                     tracing::error!(%panic, "a task of the work panicked");
@@ -309,7 +306,6 @@ impl Tenure {
         if news {
             let _ = self.0.ending.set(Ending::LeaseLost);
             self.0.token.cancel();
-            self.0.loss.cancel();
         }
         news
     }
@@ -353,10 +349,13 @@ impl Tenure {
         });
     }
 
-    /// Resolves when the lease has been lost for so long that an answer of the database is not worth waiting for.
+    /// Resolves when the lease has been lost for so long that an answer of the database is not worth waiting for: the work
+    /// has to return before the process ends for it.
     pub(crate) async fn lost_for_long(&self) -> Ended {
-        self.0.loss.cancelled().await;
-        tokio::time::sleep(self.0.trust.grace() / 4).await;
+        self.0.lost.wait().await;
+        let trust = &self.0.trust;
+        let left = self.exit_at().since(trust.now());
+        tokio::time::sleep((trust.timings.grace / 4).min(left / 2)).await;
         Ended(Ending::LeaseLost)
     }
 

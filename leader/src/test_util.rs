@@ -95,11 +95,12 @@ pub fn store(
 ) -> Result<AnyStore, Error> {
     let namespace = Namespace::new(namespace)
         .map_err(|why| Error::Config(format!("the namespace {namespace:?} {why}")))?;
-    database.into().resolve("the test needs")?.open(Scope {
+    let target = database.into().resolve("the test needs")?;
+    Ok(target.open(Scope {
         namespace: namespace.clone(),
         instance: instance.to_owned(),
         lease,
         attempt: Duration::from_secs(5),
         look: Timings::default().look,
-    })
+    }))
 }

@@ -1,10 +1,9 @@
 //! Statements that fail again and again.
 
-use std::mem::{Discriminant, discriminant};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Moment;
-use crate::protocol::Request;
+use crate::protocol::Statement;
 use crate::timings::Timings;
 
 /// A kind of statement that fails, until that kind succeeds.
@@ -12,7 +11,7 @@ use crate::timings::Timings;
 pub(crate) struct Trouble(Mutex<Option<Failing>>);
 
 struct Failing {
-    kind: Discriminant<Request>,
+    statement: Statement,
     since: Moment,
     last: Moment,
 }
@@ -27,7 +26,7 @@ impl Trouble {
     }
 
     /// Whether a failure is the first of its series.
-    pub(crate) fn goes_on(&self, request: &Request, now: Moment, timings: &Timings) -> bool {
+    pub(crate) fn begins(&self, statement: Statement, now: Moment, timings: &Timings) -> bool {
         let mut failing = self.lock();
         match failing.as_mut() {
             Some(failing) if failing.is_present(now, timings) => {
@@ -35,16 +34,16 @@ impl Trouble {
                 false
             }
             _ => {
-                *failing = Some(Failing { kind: discriminant(request), since: now, last: now });
+                *failing = Some(Failing { statement, since: now, last: now });
                 true
             }
         }
     }
 
     /// Whether an answer ends the series.
-    pub(crate) fn ends(&self, request: &Request) -> bool {
+    pub(crate) fn ends(&self, statement: Statement) -> bool {
         let mut failing = self.lock();
-        let ends = failing.as_ref().is_some_and(|failing| failing.kind == discriminant(request));
+        let ends = failing.as_ref().is_some_and(|failing| failing.statement == statement);
         if ends {
             *failing = None;
         }
@@ -68,27 +67,24 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::protocol::SessionId;
 
     #[test]
     fn a_series_is_told_once_and_is_stuck_after_the_deadline() {
         let timings = Timings::default();
         let trouble = Trouble::default();
         let at = |seconds: u64| Moment::after_origin(Duration::from_secs(100 + seconds));
-        let (id, ids) = (SessionId::new(1), vec![SessionId::new(2)]);
-        let (renew, reap) = (Request::Renew { id }, Request::Reap { ids });
 
-        assert!(trouble.goes_on(&reap, at(0), &timings), "news");
-        assert!(!trouble.goes_on(&reap, at(5), &timings), "no news");
-        assert!(!trouble.ends(&renew), "a renewal that succeeds says nothing of the reap");
+        assert!(trouble.begins(Statement::Reap, at(0), &timings), "news");
+        assert!(!trouble.begins(Statement::Reap, at(5), &timings), "no news");
+        assert!(!trouble.ends(Statement::Renew), "a renewal that succeeds says nothing of the reap");
         assert!(!trouble.is_stuck(at(9), &timings));
-        assert!(!trouble.goes_on(&reap, at(10), &timings));
+        assert!(!trouble.begins(Statement::Reap, at(10), &timings));
         assert!(trouble.is_stuck(at(10), &timings));
         // Nobody tries any more: somebody else has reaped it.
         assert!(!trouble.is_stuck(at(60), &timings));
-        assert!(trouble.goes_on(&reap, at(60), &timings), "a new series");
-        assert!(trouble.ends(&reap));
-        assert!(!trouble.ends(&reap), "once");
+        assert!(trouble.begins(Statement::Reap, at(60), &timings), "a new series");
+        assert!(trouble.ends(Statement::Reap));
+        assert!(!trouble.ends(Statement::Reap), "once");
         assert!(!trouble.is_stuck(at(120), &timings));
     }
 }

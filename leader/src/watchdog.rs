@@ -8,14 +8,15 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::event::{Event, EventKind, Reporter};
+use crate::exit;
 use crate::name::WorkName;
-use crate::protocol::Term;
+use crate::protocol::{Ending, Term};
 use crate::tenure::Tenure;
 
 /// The exit status of a process that ends because a work ignored the loss of its lease.
@@ -225,14 +226,9 @@ impl Inner {
     }
 
     fn overrun(&self, tenures: Vec<Tenure>) {
-        /// Reports go to pipes and locks that may be blocked, and the lease expires.
-        const REPORT: Duration = Duration::from_millis(100);
-
         if let Some(hook) = &self.hook {
-            for tenure in tenures {
-                let overrun = Overrun::of(&tenure);
-                tracing::error!(name = %overrun.name, term = %overrun.term, trace_id = %overrun.trace_id, "{overrun}");
-                self.reporter.report(&overrun_event(&tenure, &overrun));
+            for tenure in &tenures {
+                let overrun = self.reporter.overrun(tenure, "");
                 if catch_unwind(AssertUnwindSafe(|| hook(&overrun))).is_err() {
                     tracing::error!("the function given to `on_overrun` panicked");
                 }
@@ -240,22 +236,13 @@ impl Inner {
             return;
         }
         let reporter = Arc::clone(&self.reporter);
-        let (done, said) = mpsc::channel();
-        let report = move || {
-            for tenure in tenures {
-                let overrun = Overrun::of(&tenure);
-                tracing::error!(
-                    name = %overrun.name, term = %overrun.term, trace_id = %overrun.trace_id,
-                    "{overrun}; the process ends with status {EXIT_STATUS}"
-                );
-                reporter.report(&overrun_event(&tenure, &overrun));
+        let last_words = move || {
+            for tenure in &tenures {
+                reporter.overrun(tenure, &format!("; the process ends with status {EXIT_STATUS}"));
             }
-            let _ = done.send(());
         };
-        if thread::Builder::new().name("leader-last-words".to_owned()).spawn(report).is_ok() {
-            let _ = said.recv_timeout(REPORT.min(self.margin / 2));
-        }
-        crate::exit::at_once(EXIT_STATUS);
+        exit::say(last_words, exit::LAST_WORDS.min(self.margin / 2));
+        exit::at_once(EXIT_STATUS);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -280,11 +267,20 @@ impl Overrun {
     }
 }
 
-fn overrun_event(tenure: &Tenure, overrun: &Overrun) -> Event {
-    Event {
-        reason: Some("lease lost".to_owned()),
-        error: Some(overrun.to_string()),
-        ..tenure.event(EventKind::Overrun)
+impl Reporter {
+    /// Logs and reports that a work ignores its loss, and what comes of that.
+    fn overrun(&self, tenure: &Tenure, what_comes: &str) -> Overrun {
+        let overrun = Overrun::of(tenure);
+        tracing::error!(
+            name = %overrun.name, term = %overrun.term, trace_id = %overrun.trace_id,
+            "{overrun}{what_comes}"
+        );
+        self.report(&Event {
+            reason: Some(Ending::LeaseLost.to_string()),
+            error: Some(overrun.to_string()),
+            ..tenure.event(EventKind::Overrun)
+        });
+        overrun
     }
 }
 
@@ -303,6 +299,8 @@ impl Drop for Watched {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
     use crate::name::{Namespace, WorkName};
     use crate::protocol::SessionId;

@@ -42,6 +42,7 @@ macro_rules! conformance_cases {
         $each!(a_live_session_is_not_reaped);
         $each!(a_reaped_session_is_never_renewed);
         $each!(a_free_name_goes_to_whoever_claims_it_first);
+        $each!(a_claim_tells_what_it_won_and_no_more);
         $each!(expiry_alone_does_not_move_a_name);
         $each!(a_name_moves_only_from_the_session_that_is_gone);
         $each!(a_session_that_expired_claims_nothing);
@@ -211,6 +212,18 @@ pub async fn a_free_name_goes_to_whoever_claims_it_first(bench: &dyn Bench) {
     assert_eq!(won(&claim_all(&mut first, id(1), &["a"]).await), ["a"]);
     assert_eq!(won(&claim_all(&mut second, id(2), &["a", "b"]).await), ["b"]);
     assert_eq!(won(&second.held(id(2)).await.expect("answered")), ["b"]);
+}
+
+/// I7: what an older claim won whose answer was lost, it does not adopt.
+pub async fn a_claim_tells_what_it_won_and_no_more(bench: &dyn Bench) {
+    let mut store = replica(bench, LONG, &["a", "b"], id(1)).await;
+    let lost = claim_all(&mut store, id(1), &["a"]).await;
+    // Not in the same millisecond.
+    sleep(Duration::from_millis(5)).await;
+    assert_eq!(won(&claim_all(&mut store, id(1), &["a", "b"]).await), ["b"]);
+    let mut held = store.held(id(1)).await.expect("answered");
+    held.sort();
+    assert_eq!(held[0], lost[0], "it is held all the same");
 }
 
 /// I1: a claim of a name whose session has expired and was not reaped wins nothing.

@@ -1,23 +1,24 @@
 //! Events in, actions out: which statement a replica sends next, and which tenures begin and end.
 
 mod answers;
+mod failures;
 mod fenced;
 mod hints;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::Discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::name::WorkName;
 use crate::protocol::Ending;
-use crate::protocol::messages::{Attempt, Effect, Loss, Next, Request, Standing};
+use crate::protocol::messages::{Attempt, Effect, Loss, Next, Request, Standing, Statement};
 use crate::protocol::{Digest, Hold, Session, SessionId, Term};
 use crate::timings::Timings;
 
+use failures::Failures;
 pub(crate) use fenced::Fenced;
 use fenced::Refused;
 use hints::Announced;
@@ -55,15 +56,13 @@ pub(crate) struct Campaign {
     scanned: Moment,
     scan_due: Moment,
     open_due: Moment,
-    /// After a failure nothing but renewals is sent until then.
-    quiet_until: Moment,
-    /// The statement that has failed last, and how often in a row.
-    failing: Option<(Discriminant<Request>, u32)>,
+    failures: Failures,
     release_due: Moment,
-    close_due: Moment,
     /// The start of the last renewal whose digest still has to be reconciled.
     unconfirmed: Option<Moment>,
     renew_now: bool,
+    /// The last statement was a renewal that was not due.
+    renewed_early: bool,
     shutdown: Option<Shutdown>,
     effects: Vec<Effect>,
     rng: fastrand::Rng,
@@ -87,6 +86,13 @@ struct Plan {
     claim: Vec<(WorkName, Option<SessionId>)>,
     /// Sessions known to be gone (I1).
     gone: BTreeSet<SessionId>,
+}
+
+impl Plan {
+    /// Whether a name that points to this session, or to none, can be claimed.
+    fn is_free(&self, holder: Option<SessionId>) -> bool {
+        holder.is_none_or(|holder| self.gone.contains(&holder))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -123,12 +129,11 @@ impl Campaign {
             scanned: start,
             scan_due: start,
             open_due: start,
-            quiet_until: start,
-            failing: None,
+            failures: Failures::default(),
             release_due: start,
-            close_due: start,
             unconfirmed: None,
             renew_now: false,
+            renewed_early: false,
             shutdown: None,
             effects: vec![Effect::Trusted { session: session.id, good: session.good }],
             rng,
@@ -141,9 +146,11 @@ impl Campaign {
         self.expire(now);
         if let Some(request) = self.choose(now) {
             let give_up = self.give_up(&request, now);
+            self.renewed_early = false;
             if let (Request::Renew { .. }, Some(session)) = (&request, &mut self.session) {
                 // One that is not due keeps the rhythm: an outage makes all replicas ask at one moment.
-                if now >= session.renewal_due(&self.timings) {
+                self.renewed_early = now < session.renewal_due(&self.timings);
+                if !self.renewed_early {
                     session.trying(now);
                 }
                 self.renew_now = false;
@@ -273,8 +280,8 @@ impl Campaign {
         self.forget_refused();
         self.reconcile = false;
         self.unconfirmed = None;
+        self.failures = Failures::default();
         self.open_due = now;
-        self.close_due = now;
     }
 
     fn choose(&mut self, now: Moment) -> Option<Request> {
@@ -284,48 +291,58 @@ impl Campaign {
         let id = session.id;
         if self.idle() {
             let by = self.close_by(now);
-            return (now < by && now >= self.close_due).then_some(Request::Close { id });
+            return (now < by && self.may(Statement::Close, now)).then_some(Request::Close { id });
         }
-        if self.renew_now || now >= session.renewal_due(&self.timings) {
+        // Works that ask for confirmation without end must not keep everything else from being sent.
+        let asked = self.renew_now && !self.renewed_early;
+        if asked || now >= session.renewal_due(&self.timings) {
             return Some(Request::Renew { id });
         }
-        if !session.sound || now < self.quiet_until {
-            // The next thing to know is whether the database answers at all.
-            return None;
-        }
-        if self.reconcile {
+        // Else the next thing to know is whether the database answers at all.
+        let other = if session.sound { self.choose_other(id, now) } else { None };
+        other.or_else(|| self.renew_now.then_some(Request::Renew { id }))
+    }
+
+    /// What is due beside renewals.
+    fn choose_other(&mut self, id: SessionId, now: Moment) -> Option<Request> {
+        if self.reconcile && self.may(Statement::Held, now) {
             return Some(Request::Held { id });
         }
-        if now >= self.release_due {
+        if now >= self.release_due && self.may(Statement::Release, now) {
             let holds = self.to_release();
             if !holds.is_empty() {
                 return Some(Request::Release { id, holds });
             }
         }
-        if let Some(id) = self.to_close(now) {
-            return Some(Request::Close { id });
+        if let Some(close) = self.close_lost(now) {
+            return Some(close);
         }
-        if self.shutdown.is_some() {
+        if self.shutdown.is_some() || self.reconcile {
             return None;
         }
-        if self.tables != Tables::Filled {
+        if self.tables != Tables::Filled && self.may(Statement::Ensure, now) {
             return Some(self.ensure());
         }
-        if !self.plan.reap.is_empty() {
+        if !self.plan.reap.is_empty() && self.may(Statement::Reap, now) {
             let ids = std::mem::take(&mut self.plan.reap);
             return Some(Request::Reap { ids });
         }
-        if let Some(claim) = self.planned_claim(id) {
-            return Some(claim);
+        if self.may(Statement::Claim, now) {
+            let claim = self.planned_claim(id).or_else(|| self.announced_claim(id, now));
+            if claim.is_some() {
+                return claim;
+            }
         }
-        if let Some(claim) = self.announced_claim(id, now) {
-            return Some(claim);
-        }
-        if self.scan_at().is_some_and(|at| at <= now) {
+        if self.scan_at().is_some_and(|at| at <= now) && self.may(Statement::Scan, now) {
             return Some(Request::Scan { id });
         }
         // After the look, which alone tells whether it is still called for.
         self.end_fenced(now)
+    }
+
+    /// Whether the last failure of such a statement is long enough ago.
+    fn may(&self, statement: Statement, now: Moment) -> bool {
+        self.failures.after_quiet(statement, now) <= now
     }
 
     fn choose_without_session(&mut self, now: Moment) -> Option<Request> {
@@ -334,7 +351,7 @@ impl Campaign {
                 return None;
             }
             let by = self.close_by(now);
-            return if now < by { self.to_close(now).map(|id| Request::Close { id }) } else { None };
+            return if now < by { self.close_lost(now) } else { None };
         }
         if now < self.open_due {
             return None;
@@ -378,11 +395,13 @@ impl Campaign {
         ended.chain(self.orphans.iter().cloned()).collect()
     }
 
-    /// A lost session of which no work runs any more (I6).
-    fn to_close(&self, now: Moment) -> Option<SessionId> {
-        if now < self.close_due {
-            return None;
-        }
+    /// Closes a lost session of which no work runs any more (I6).
+    fn close_lost(&self, now: Moment) -> Option<Request> {
+        let id = self.to_close().filter(|_| self.may(Statement::Close, now))?;
+        Some(Request::Close { id })
+    }
+
+    fn to_close(&self) -> Option<SessionId> {
         self.lost.iter().copied().find(|id| {
             !self
                 .names
@@ -392,18 +411,21 @@ impl Campaign {
     }
 
     fn planned_claim(&mut self, id: SessionId) -> Option<Request> {
-        let plan = std::mem::take(&mut self.plan);
-        let wanted: Vec<(WorkName, Option<SessionId>)> = plan
-            .claim
-            .into_iter()
-            .filter(|(_, holder)| holder.is_none_or(|holder| plan.gone.contains(&holder)))
-            // A work that runs here by now is not campaigned for a second time.
-            .filter(|(name, _)| matches!(self.names.get(name), Some(Standing::Standby { .. })))
-            .collect();
+        let plan = &mut self.plan;
+        let claim = std::mem::take(&mut plan.claim);
+        let (mut free, held): (Vec<_>, Vec<_>) =
+            claim.into_iter().partition(|(_, holder)| plan.is_free(*holder));
+        // What was not reaped is for the next scan, unless the reap is still to be sent.
+        if !plan.reap.is_empty() {
+            plan.claim = held;
+        }
+        // A work that runs here by now is not campaigned for a second time.
+        free.retain(|(name, _)| matches!(self.names.get(name), Some(Standing::Standby { .. })));
         self.claimed_from =
-            wanted.iter().filter_map(|(name, holder)| Some((name.clone(), (*holder)?))).collect();
-        let names: Vec<WorkName> = wanted.into_iter().map(|(name, _)| name).collect();
-        (!names.is_empty()).then(|| Request::Claim { id, names, gone: plan.gone.into_iter().collect() })
+            free.iter().filter_map(|(name, holder)| Some((name.clone(), (*holder)?))).collect();
+        let names: Vec<WorkName> = free.into_iter().map(|(name, _)| name).collect();
+        let gone = self.plan.gone.iter().copied().collect();
+        (!names.is_empty()).then_some(Request::Claim { id, names, gone })
     }
 
     /// When the next scan is due, if any name is campaigned for.
@@ -445,8 +467,9 @@ impl Campaign {
         if let Some(by) = self.shutdown.and_then(|shutdown| shutdown.close_by) {
             // Nothing is left to do but to close.
             consider(by);
-            if self.close_due > now {
-                consider(self.close_due);
+            let close = self.failures.after_quiet(Statement::Close, now);
+            if close > now {
+                consider(close);
             }
             return soonest;
         }
@@ -454,25 +477,44 @@ impl Campaign {
             consider(session.renewal_due(&self.timings));
             consider(session.deadline(&self.timings));
             if session.sound {
-                let after_quiet = |moment: Moment| moment.max(self.quiet_until);
-                if self.shutdown.is_none() {
-                    self.scan_at().map(after_quiet).map(&mut consider);
-                    self.announced.due().map(after_quiet).map(&mut consider);
-                }
-                if !self.to_release().is_empty() {
-                    consider(after_quiet(self.release_due));
-                }
-                if self.reconcile || (self.tables != Tables::Filled && self.shutdown.is_none()) {
-                    consider(self.quiet_until);
-                }
+                self.consider_other(now, &mut consider);
             }
         } else if self.shutdown.is_none() {
             consider(self.open_due);
         }
-        if self.close_due > now && !self.lost.is_empty() {
-            consider(self.close_due);
-        }
         soonest
+    }
+
+    /// When something is due beside renewals.
+    fn consider_other(&self, now: Moment, mut consider: impl FnMut(Moment)) {
+        let mut due = |statement, due| consider(self.failures.after_quiet(statement, due));
+        if self.reconcile {
+            due(Statement::Held, now);
+        }
+        if !self.to_release().is_empty() {
+            due(Statement::Release, self.release_due);
+        }
+        if self.to_close().is_some() {
+            due(Statement::Close, now);
+        }
+        if self.shutdown.is_some() || self.reconcile {
+            return;
+        }
+        if self.tables != Tables::Filled {
+            due(Statement::Ensure, now);
+        }
+        if !self.plan.reap.is_empty() {
+            due(Statement::Reap, now);
+        }
+        if self.plan.claim.iter().any(|(_, holder)| self.plan.is_free(*holder)) {
+            due(Statement::Claim, now);
+        }
+        if let Some(at) = self.announced.due() {
+            due(Statement::Claim, at);
+        }
+        if let Some(at) = self.scan_at() {
+            due(Statement::Scan, at);
+        }
     }
 
     fn jitter(&mut self, most: Duration) -> Duration {

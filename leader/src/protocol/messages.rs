@@ -65,22 +65,55 @@ pub(crate) enum Request {
     },
 }
 
-#[cfg(feature = "metrics")]
-impl Request {
+/// The kinds of statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Statement {
+    Prepare,
+    Ensure,
+    Open,
+    Renew,
+    Held,
+    Scan,
+    Reap,
+    Claim,
+    Release,
+    EndFenced,
+    Close,
+}
+
+impl Statement {
     /// The word for it in docs/design.md.
-    pub(crate) fn name(&self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Prepare => "prepare",
-            Self::Ensure { .. } => "ensure",
-            Self::Open { .. } => "open",
-            Self::Renew { .. } => "renew",
-            Self::Held { .. } => "held",
-            Self::Scan { .. } => "scan",
-            Self::Reap { .. } => "reap",
-            Self::Claim { .. } => "claim",
-            Self::Release { .. } => "release",
-            Self::EndFenced { .. } => "end fenced",
-            Self::Close { .. } => "close",
+            Self::Ensure => "ensure",
+            Self::Open => "open",
+            Self::Renew => "renew",
+            Self::Held => "held",
+            Self::Scan => "scan",
+            Self::Reap => "reap",
+            Self::Claim => "claim",
+            Self::Release => "release",
+            Self::EndFenced => "end fenced",
+            Self::Close => "close",
+        }
+    }
+}
+
+impl Request {
+    pub(crate) fn statement(&self) -> Statement {
+        match self {
+            Self::Prepare => Statement::Prepare,
+            Self::Ensure { .. } => Statement::Ensure,
+            Self::Open { .. } => Statement::Open,
+            Self::Renew { .. } => Statement::Renew,
+            Self::Held { .. } => Statement::Held,
+            Self::Scan { .. } => Statement::Scan,
+            Self::Reap { .. } => Statement::Reap,
+            Self::Claim { .. } => Statement::Claim,
+            Self::Release { .. } => Statement::Release,
+            Self::EndFenced { .. } => Statement::EndFenced,
+            Self::Close { .. } => Statement::Close,
         }
     }
 }

@@ -3,11 +3,12 @@
 //! Names are bytes (`varbinary`): no collation, no padding, no client charset comes between two replicas.
 
 use futures::TryStreamExt;
-use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
+use sqlx::mysql::{MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, MySqlConnection, Row, raw_sql};
 use tokio::time::Instant;
 
 use super::{Cause, ScanRow, Scope, Store, StoreError, hex, missing};
+use crate::database::Address;
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
 use crate::tables::MYSQL as TABLES;
@@ -17,7 +18,7 @@ use crate::tables::MYSQL as TABLES;
 pub(crate) const NOW: &str = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000)";
 
 pub(crate) struct MySql {
-    options: MySqlConnectOptions,
+    address: Address<sqlx::MySql>,
     scope: Scope,
     connection: Option<MySqlConnection>,
     /// When a standby looks again, whatever its keeper does in between.
@@ -31,8 +32,8 @@ struct Answer {
 }
 
 impl MySql {
-    pub(crate) fn new(options: MySqlConnectOptions, scope: Scope) -> Self {
-        Self { options: options.disable_statement_logging(), scope, connection: None, next_look: None }
+    pub(crate) fn new(address: Address<sqlx::MySql>, scope: Scope) -> Self {
+        Self { address, scope, connection: None, next_look: None }
     }
 
     fn namespace(&self) -> String {
@@ -43,12 +44,13 @@ impl MySql {
         let connection = if let Some(connection) = &mut self.connection {
             connection
         } else {
-            let mut connection = MySqlConnection::connect_with(&self.options).await.map_err(failed)?;
-            // The server's defaults are not ours: REPEATABLE READ, lock waits of 50 s and of a day, and an
+            let options = self.address.options().disable_statement_logging();
+            let mut connection = MySqlConnection::connect_with(&options).await.map_err(failed)?;
+            // The server's defaults are not ours: REPEATABLE READ, maybe READ ONLY, lock waits of 50 s and of a day, and an
             // `autocommit=0` under which no renewal would ever be committed. A statement that is given up ends at the
             // server too, where the server can do that: MariaDB for all of them, MySQL for reads.
             let settings = format!(
-                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
                  SET SESSION autocommit = 1, innodb_lock_wait_timeout = 2, lock_wait_timeout = 2 \
                  /*M!100600 , max_statement_time = {}, idle_transaction_timeout = 10 */ \
                  /*!80000 , max_execution_time = {} */",
@@ -191,12 +193,15 @@ impl Store for MySql {
 
     async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
         let mut reaped = Vec::new();
+        // One by one, as MySQL has no RETURNING.
         for id in ids {
-            let answer = self
-                .run(&format!("DELETE FROM leader_sessions WHERE id = '{id}' AND expires_at_ms <= {NOW}"))
-                .await?;
-            if answer.affected > 0 {
-                reaped.push(*id);
+            let delete = format!("DELETE FROM leader_sessions WHERE id = '{id}' AND expires_at_ms <= {NOW}");
+            match self.run(&delete).await {
+                Ok(answer) if answer.affected > 0 => reaped.push(*id),
+                Ok(_) => {}
+                // Somebody holds its row: a renewal in flight, which wins, or an operator. The others can go.
+                Err(error) if is_lock_wait(&error) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(reaped)
@@ -217,15 +222,18 @@ impl Store for MySql {
             format!("(q.session_id IS NULL OR q.session_id IN ({}))", gone.join(","))
         };
         // An UPDATE that skips locked rows depends on the plan, and waits with some. This form reads by the primary key,
-        // skips, and as one autocommit statement cannot be frozen half-way (I1, I3).
+        // skips, and as one autocommit statement cannot be frozen half-way (I1, I3). What an older claim won, whose answer
+        // was lost, is told apart by the moment (I7).
         let answer = self
             .run(&format!(
-                "INSERT INTO leader_names (namespace, name, term) \
+                "SET @leader_now = {NOW}; \
+                 INSERT INTO leader_names (namespace, name, term) \
                  SELECT q.namespace, q.name, q.term FROM leader_names q FORCE INDEX (PRIMARY) \
                  WHERE q.namespace = {namespace} AND q.name IN ({names}) AND {free} \
-                 AND EXISTS (SELECT 1 FROM leader_sessions m WHERE m.id = '{id}' AND m.expires_at_ms > {NOW}) FOR UPDATE SKIP LOCKED \
-                 ON DUPLICATE KEY UPDATE session_id = '{id}', term = GREATEST(leader_names.term + 1, {NOW}), elected_at_ms = {NOW}; \
-                 SELECT name, term FROM leader_names WHERE namespace = {namespace} AND session_id = '{id}' AND name IN ({names})"
+                 AND EXISTS (SELECT 1 FROM leader_sessions m WHERE m.id = '{id}' AND m.expires_at_ms > @leader_now) FOR UPDATE SKIP LOCKED \
+                 ON DUPLICATE KEY UPDATE session_id = '{id}', term = GREATEST(leader_names.term + 1, @leader_now), elected_at_ms = @leader_now; \
+                 SELECT name, term FROM leader_names \
+                 WHERE namespace = {namespace} AND session_id = '{id}' AND name IN ({names}) AND elected_at_ms = @leader_now"
             ))
             .await?;
         holds(&answer.rows)
@@ -312,14 +320,22 @@ fn get<'r, T: sqlx::Decode<'r, sqlx::MySql> + sqlx::Type<sqlx::MySql>>(
     row.try_get(column).map_err(failed)
 }
 
+/// The number of a database's error.
+pub(crate) fn number(error: &sqlx::Error) -> Option<u16> {
+    let error = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
+    Some(error.number())
+}
+
+const LOCK_WAIT: u16 = 1205;
+
+fn is_lock_wait(error: &StoreError) -> bool {
+    error.source.downcast_ref().and_then(number) == Some(LOCK_WAIT)
+}
+
 /// Judges an error by its number.
 pub(crate) fn failed(error: sqlx::Error) -> StoreError {
-    let number = error
-        .as_database_error()
-        .and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>())
-        .map(MySqlDatabaseError::number);
-    let cause = match number {
-        Some(1205 | 1213 | 1020) => Cause::Transient,
+    let cause = match number(&error) {
+        Some(LOCK_WAIT | 1213 | 1020) => Cause::Transient,
         Some(1146) => Cause::NoTables,
         Some(1142 | 1044 | 1227) => Cause::Refused(format!(
             "grant the user SELECT, INSERT, UPDATE and DELETE on both tables; if they are missing, let it create them or run this SQL:\n{TABLES}"

@@ -9,7 +9,7 @@ mod listener;
 use std::sync::Arc;
 
 use sqlx::error::DatabaseError;
-use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgRow};
+use sqlx::postgres::{PgDatabaseError, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql};
 
 use listener::Mailbox;
@@ -18,6 +18,7 @@ use super::{
     Cause, Companion, ScanRow, Scope, Store, StoreError, hex, json_holds, json_ids, json_names, millis,
     missing, session_id,
 };
+use crate::database::Address;
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
 use crate::tables::POSTGRES as TABLES;
@@ -34,7 +35,7 @@ const READ_ONLY: &str = "it is read-only; give the address of the primary";
 const OLDEST: i64 = 120_000;
 
 pub(crate) struct Postgres {
-    options: PgConnectOptions,
+    address: Address<sqlx::Postgres>,
     scope: Scope,
     connection: Option<PgConnection>,
     /// `SET LOCAL synchronous_commit` where a role or database default is `off`: a renewal that a crash forgets is a
@@ -48,9 +49,9 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub(crate) fn new(options: PgConnectOptions, scope: Scope) -> Self {
+    pub(crate) fn new(address: Address<sqlx::Postgres>, scope: Scope) -> Self {
         Self {
-            options: options.disable_statement_logging(),
+            address,
             scope,
             connection: None,
             durable: "",
@@ -84,7 +85,8 @@ impl Postgres {
         let connection = if let Some(connection) = self.connection.take() {
             connection
         } else {
-            let mut connection = PgConnection::connect_with(&self.options).await.map_err(failed)?;
+            let options = self.address.options().disable_statement_logging();
+            let mut connection = PgConnection::connect_with(&options).await.map_err(failed)?;
             let look = "SELECT current_setting('synchronous_commit')";
             let row = raw_sql(look).fetch_one(&mut connection).await.map_err(failed)?;
             self.durable = match get::<String>(&row, 0)?.as_str() {
@@ -344,10 +346,10 @@ impl Store for Postgres {
     }
 
     fn companion(&mut self) -> Option<Companion> {
-        let options = self.options.clone();
+        let address = self.address.clone();
         let channel = self.channel();
         let heard = Arc::clone(&self.heard);
-        Some(Box::pin(async move { listener::listen(options, channel, heard).await }))
+        Some(Box::pin(async move { listener::listen(address, channel, heard).await }))
     }
 }
 

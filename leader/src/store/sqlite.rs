@@ -97,12 +97,13 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    pub(crate) fn new(options: SqliteConnectOptions, scope: Scope) -> Self {
+    pub(crate) fn new(options: &SqliteConnectOptions, scope: Scope) -> Self {
         let turnstile = Turnstile::beside(options.get_filename());
         let mark = Mark::in_file(turnstile.file());
         let held_up = HeldUp::new(options.get_filename(), scope.attempt / 2);
         Self {
             options: options
+                .clone()
                 .disable_statement_logging()
                 .busy_timeout(Duration::ZERO)
                 // Without a sync per commit a power cut can hand a term out twice.

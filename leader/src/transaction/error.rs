@@ -17,7 +17,9 @@ pub enum TransactionError {
     Unknown,
     /// The database rolled the transaction back before its commit: a statement had failed, or a deadlock had ended it.
     /// Nothing is committed; run the transaction again. (On MySQL and MariaDB a statement that commits implicitly, one
-    /// that changes a table's definition say, ends the transaction too, and what came before it is committed then.)
+    /// that changes a table's definition say, ends the transaction too, and what came before it is committed then. On SQLite
+    /// a statement can roll the whole transaction back, by `ON CONFLICT ROLLBACK` or for a full disk: what was written after it,
+    /// in spite of its error, is committed without a fence.)
     #[error("the transaction was rolled back before its commit; run it again")]
     RolledBack,
     /// The lease was lost while the database gave no answer to the commit: it may have committed, under the old term

@@ -1,13 +1,12 @@
 //! Fences on MySQL and MariaDB.
 
-use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AssertSqlSafe, Database, MySql, MySqlConnection, Pool, Row, SqlSafeStr, raw_sql};
 use sqlx_core::transaction::TransactionManager;
 
 use super::Key;
 use super::sealed::{Commit, Dialect, answers};
 use crate::status::{Lease, lease, leases};
-use crate::store::mysql::{NOW, bytes};
+use crate::store::mysql::{NOW, bytes, number};
 
 /// Which of the two servers this is decides what bounds a frozen holder, and only the server knows: each reads its
 /// own half of the statement. MariaDB has a limit for idle transactions; on MySQL the one for idle connections must
@@ -111,9 +110,4 @@ impl Dialect for MySql {
     fn is_missing(error: &sqlx::Error) -> bool {
         number(error) == Some(1146)
     }
-}
-
-fn number(error: &sqlx::Error) -> Option<u16> {
-    let error = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
-    Some(error.number())
 }

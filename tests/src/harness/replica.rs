@@ -266,6 +266,15 @@ impl Replica {
         self.signal(Signal::TERM);
     }
 
+    /// Sends SIGINT, as a terminal does.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such process.
+    pub fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
     /// Kills it (SIGKILL).
     pub fn kill(&self) {
         self.signal(Signal::KILL);

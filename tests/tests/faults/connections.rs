@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use leader::{EventKind, Timings};
-use leader_tests::harness::local::{Events, Puppet};
+use leader_tests::harness::local::{Events, Led, Puppet};
 use leader_tests::harness::proxy::Judged;
 use leader_tests::harness::{Sql, Statement, To, eventually};
 use tokio::time::Instant;
 
 use crate::{LOSSY, NAME, TIMINGS, behind_a_proxy, elector, lead, lead_with, scenarios};
 
-scenarios!(servers: a_tenure_survives_its_connection);
+scenarios!(servers: a_tenure_survives_its_connection, the_options_of_a_pool_are_read_at_each_dial);
 scenarios!(postgres: standbys_look_while_nobody_hears, a_listening_connection_that_died_is_noticed);
 
 async fn a_tenure_survives_its_connection<DB: Sql>() {
@@ -21,6 +21,25 @@ async fn a_tenure_survives_its_connection<DB: Sql>() {
         tokio::time::sleep(TIMINGS.lease).await;
         led.tenure.check().unwrap();
     }
+    assert_eq!(led.events.count(EventKind::Lost), 0, "{:?}", led.events);
+    led.running.shutdown().await.unwrap();
+}
+
+/// Credentials are rotated, or the server has moved: whoever gave the elector a pool tells the pool.
+async fn the_options_of_a_pool_are_read_at_each_dial<DB: Sql>()
+where
+    for<'p> leader::Database: From<&'p sqlx::Pool<DB>>,
+{
+    let (database, proxy) = behind_a_proxy::<DB>().await;
+    let pool = DB::pool_to(proxy.url(), 1);
+    let led = Led::by(|events, puppet| {
+        elector(proxy.url(), "first", events).timings(LOSSY).database(&pool).work(NAME, puppet.work())
+    })
+    .await;
+    pool.set_connect_options(database.url.parse().map_err(drop).expect("a URL"));
+    proxy.swallow();
+    tokio::time::sleep(TIMINGS.lease * 2).await;
+    led.tenure.check().unwrap();
     assert_eq!(led.events.count(EventKind::Lost), 0, "{:?}", led.events);
     led.running.shutdown().await.unwrap();
 }

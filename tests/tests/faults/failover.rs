@@ -9,7 +9,11 @@ use leader_tests::harness::{Proxy, Server, Sql, TestDatabase, eventually};
 use crate::{NAME, PATIENT, elector, scenarios, term};
 
 // MariaDB's replication is another matter, and what must hold here depends on the tables alone.
-scenarios!(postgres: a_standby_that_misses_nothing, a_standby_that_misses_the_last_claim);
+scenarios!(postgres:
+    a_standby_that_misses_nothing,
+    a_standby_that_misses_the_last_claim,
+    a_standby_is_refused_at_start,
+);
 
 /// It is as good as a restart.
 async fn a_standby_that_misses_nothing<DB: Sql>() {
@@ -47,6 +51,22 @@ async fn a_standby_that_misses_the_last_claim<DB: Sql>() {
     tokio::time::sleep(PATIENT.renew * 4).await;
     next.check().unwrap();
     assert_eq!(stage.events.count(EventKind::Lost), 1, "{:?}", stage.events);
+}
+
+/// It cannot be written to.
+async fn a_standby_is_refused_at_start<DB: Sql>() {
+    let stage = Stage::set::<DB>().await;
+    replicated(&stage.replica, term(&stage.replica).await).await;
+    let refused = elector(&stage.replica.url, "third", &Events::default())
+        .work(NAME, Puppet::default().work())
+        .start()
+        .await
+        .expect_err("refused");
+    let said = format!("{refused:?}");
+    assert!(
+        said.contains("the server is a standby") && said.contains("give the address of the primary"),
+        "{said}"
+    );
 }
 
 /// Two electors on a primary with a standby, by a way that can be switched over.

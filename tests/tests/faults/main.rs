@@ -9,6 +9,7 @@ mod claims;
 mod clock;
 mod commits;
 mod connections;
+mod durable;
 mod errors;
 mod failover;
 mod handover;

@@ -10,8 +10,8 @@ use crate::{assert_in_order, assert_within, replica, scenarios, started, written
 // On SQLite a frozen writer blocks every writer of the file.
 scenarios!(servers: its_transaction_never_commits);
 
-/// Design, I8.
-const LONGEST_TRANSACTION: Duration = Duration::from_secs(10);
+/// What a busy machine may be late.
+const LATE: Duration = Duration::from_millis(1_500);
 
 async fn its_transaction_never_commits(kind: Kind) {
     let database = TestDatabase::create(kind).await;
@@ -24,8 +24,13 @@ async fn its_transaction_never_commits(kind: Kind) {
 
     let frozen = freeze_inside_a_transaction(&database, &slow).await;
     let successor = next.wait("the successor", |event| event.is("elected")).await;
-    let bound = timings::LEASE + LONGEST_TRANSACTION;
-    assert_within(bound, frozen, successor.at_ms, &format!("from the freeze to the successor, {next}"));
+    // Design, I8: 10 s, or the lease if that is shorter.
+    assert_within(
+        timings::LEASE + LATE,
+        frozen,
+        successor.at_ms,
+        &format!("from the freeze to the successor, {next}"),
+    );
     written(&database, &successor).await;
 
     let of_slow = async || -> Vec<LedgerRow> {

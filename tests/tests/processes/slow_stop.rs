@@ -6,7 +6,12 @@ use leader_tests::harness::{Kind, Replica, TestDatabase, now_ms};
 
 use crate::{replica, scenarios, started};
 
-scenarios!(every database: the_successor_waits, a_second_signal_ends_at_once);
+scenarios!(every database:
+    the_successor_waits,
+    a_second_signal_ends_at_once,
+    two_signals_at_once_are_one,
+    signals_do_not_wait_for_the_log,
+);
 
 async fn the_successor_waits(kind: Kind) {
     let database = TestDatabase::create(kind).await;
@@ -28,8 +33,9 @@ async fn a_second_signal_ends_at_once(kind: Kind) {
     let [leader, standby] = leader_and_standby(&database, Duration::from_secs(20)).await;
 
     leader.term();
-    // Two signals of a kind may arrive as one; no event tells that the first has.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    leader.wait_line("ending gracefully").await;
+    // Two within 50 ms are one.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(leader.exited(), None, "the first signal is a polite one: {leader}");
     let again = now_ms();
     leader.term();
@@ -40,6 +46,31 @@ async fn a_second_signal_ends_at_once(kind: Kind) {
     assert!(!leader.events().iter().any(|event| event.is("stopped")), "{leader}");
 
     standby.wait("the standby's election", |event| event.is("elected")).await;
+}
+
+/// Terminals, wrappers and process groups deliver twice what a person sent once.
+async fn two_signals_at_once_are_one(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let [leader, _standby] = leader_and_standby(&database, Duration::from_millis(500)).await;
+
+    leader.term();
+    leader.interrupt();
+    assert_eq!(leader.wait_exit().await, Some(0), "{leader}");
+    assert!(leader.events().iter().any(|event| event.is("stopped")), "{leader}");
+}
+
+/// It may block for ever.
+async fn signals_do_not_wait_for_the_log(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let leader =
+        replica(&database).work("mail", "slow-stop").every(Duration::from_secs(20)).log_unread().start();
+    leader.wait("its election", |event| event.is("elected")).await;
+    leader.block_log();
+    leader.term();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(leader.exited(), None, "the first signal is a polite one: {leader}");
+    leader.term();
+    assert_eq!(leader.wait_exit().await, Some(128 + 15), "{leader}");
 }
 
 async fn leader_and_standby(database: &TestDatabase, every: Duration) -> [Replica; 2] {

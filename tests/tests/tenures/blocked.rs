@@ -1,5 +1,6 @@
 //! Whatever the application does to its pool and its threads, the lease is kept, and the exit is on time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -18,6 +19,8 @@ scenarios!(real:
     blocked_runtimes_cost_no_lease,
     a_thousand_busy_tasks_cost_no_lease,
     blocked_runtimes_do_not_delay_the_exit,
+    a_status_that_is_borrowed_costs_no_lease,
+    a_hook_that_blocks_past_the_lease_starts_no_work,
 );
 
 async fn an_exhausted_pool_costs_no_lease(world: World) {
@@ -103,6 +106,42 @@ async fn blocked_runtimes_do_not_delay_the_exit(world: World) {
         blocked.probe_was_late();
         blocked.end().await;
     }
+}
+
+/// Whoever holds it holds up nobody but himself.
+async fn a_status_that_is_borrowed_costs_no_lease(world: World) {
+    let led = world.lead().await;
+    let statuses = led.running.subscribe();
+    let borrowed = statuses.borrow();
+    tokio::time::sleep(FAST.lease * 3).await;
+    led.tenure.check().unwrap();
+    assert_eq!(led.events.count(EventKind::Lost), 0, "{:?}", led.events);
+    assert!(led.running.healthy());
+    drop(borrowed);
+    led.running.shutdown().await.unwrap();
+}
+
+/// When it comes to starting the work, somebody else may have been elected long ago.
+async fn a_hook_that_blocks_past_the_lease_starts_no_work(world: World) {
+    let (events, mut puppet) = (Events::default(), Puppet::default());
+    let (hook, blocked) = (events.hook(), AtomicBool::new(false));
+    let elector = world.elector("first", &events).work(NAME, puppet.work()).on_event(move |event| {
+        hook(event);
+        if event.kind == EventKind::Elected && !blocked.swap(true, Ordering::Relaxed) {
+            thread::sleep(FAST.lease * 2);
+        }
+    });
+    let running = elector.start().await.unwrap();
+    let first = events.wait("the first election", |seen| seen.is(EventKind::Elected)).await;
+    let end = events.wait("its end", |seen| seen.is(EventKind::SteppedDown)).await;
+    assert_eq!(end.event.trace_id, first.event.trace_id);
+    assert_eq!(end.event.reason.as_deref(), Some("lease lost"));
+    assert_eq!(end.event.error, None);
+    // The first that the work hears of.
+    let tenure = puppet.tenure().await;
+    assert!(Some(tenure.term()) > first.event.term);
+    assert_eq!(events.count(EventKind::Overrun), 0, "{events:?}");
+    running.shutdown().await.unwrap();
 }
 
 /// A runtime of the application's, every thread of which sleeps.

@@ -1,5 +1,6 @@
 //! What a work returns, and what is made of it.
 
+use std::fmt;
 use std::future::Future;
 use std::panic::panic_any;
 use std::pin::Pin;
@@ -10,6 +11,7 @@ use anyhow::Context as _;
 use leader::{Builder, Ended, Ending, EventKind, Tenure, TransactionError};
 use leader_tests::harness::local::{Events, Seen};
 use leader_tests::harness::logs;
+use tokio::sync::mpsc;
 
 use crate::{World, scenarios};
 
@@ -26,8 +28,10 @@ enum Expect {
     Error(&'static str),
     /// ERROR, with the place of `explode` and this.
     Panic(&'static str),
+    /// ERROR, that the error's own code panicked.
+    Untold,
 }
-use Expect::{Error, Fine, Panic};
+use Expect::{Error, Fine, Panic, Untold};
 
 async fn while_leading(world: World) {
     let cases: Vec<(&str, Expect)> = vec![
@@ -42,6 +46,8 @@ async fn while_leading(world: World) {
         ("panic in the first poll and in drop", Panic("boom")),
         ("panic without text", Panic("a payload that is no text")),
         ("a caught panic before", Error("panicked: another")),
+        ("an error without words", Untold),
+        ("an error without a source", Untold),
     ];
     let events = Events::default();
     let mut builder = world.elector("first", &events);
@@ -76,6 +82,8 @@ fn leads(name: &'static str, tenure: Tenure) -> Pin<Box<dyn Future<Output = Retu
                 // No hook is called for this one, and so its place is not known.
                 std::panic::resume_unwind(Box::new("another"))
             }
+            "an error without words" => Err(Wordless { in_source: false }.into()),
+            "an error without a source" => Err(Wordless { in_source: true }.into()),
             other => panic!("{other}"),
         }
     })
@@ -112,21 +120,28 @@ async fn after(world: &World, ending: Ending) {
         ("own error", Error("the ink ran out")),
         ("the same words", Error("lease lost")),
         ("panic", Panic("boom")),
+        ("an error without words", Untold),
+        ("an error without a source", Untold),
     ];
     let events = Events::default();
     let mut builder = world.elector("first", &events);
+    let (begun, mut begins) = mpsc::unbounded_channel();
     for (name, _) in &cases {
         let name = *name;
-        builder = builder.work(name, move |tenure| async move {
-            let ended = tenure.ended().await;
-            let ended_error = tenure.check().expect_err("it is over");
-            ends(name, ended, ended_error, &tenure).await
+        let begun = begun.clone();
+        builder = builder.work(name, move |tenure| {
+            let _ = begun.send(());
+            async move {
+                let ended = tenure.ended().await;
+                let ended_error = tenure.check().expect_err("it is over");
+                ends(name, ended, ended_error, &tenure).await
+            }
         });
     }
     logs::keep();
     let running = builder.start().await.unwrap();
-    for (name, _) in &cases {
-        events.wait(name, |seen| seen.is_of(EventKind::Elected, name)).await;
+    for _ in &cases {
+        begins.recv().await.expect("each begins");
     }
     match ending {
         Ending::LeaseLost => world.rob().await,
@@ -175,6 +190,8 @@ async fn ends(name: &str, ending: Ending, ended: Ended, tenure: &Tenure) -> Retu
         "own error" => Err(anyhow::anyhow!("the ink ran out").into()),
         "the same words" => Err("lease lost".into()),
         "panic" => explode(),
+        "an error without words" => Err(Wordless { in_source: false }.into()),
+        "an error without a source" => Err(Wordless { in_source: true }.into()),
         other => panic!("{other}"),
     }
 }
@@ -212,6 +229,10 @@ fn verify(name: &str, end: &Seen, expect: Expect, reason: &str) {
         Fine => assert_eq!(error, None, "{name}"),
         Error(text) => assert!(
             error.is_some_and(|error| error == text || error.ends_with(&format!(": {text}"))),
+            "{name}: {error:?}"
+        ),
+        Untold => assert!(
+            error.is_some_and(|error| error.starts_with("an error that cannot be told: panicked at ")),
             "{name}: {error:?}"
         ),
         Panic(text) => {
@@ -252,6 +273,24 @@ fn explode() -> ! {
 
 fn explode_with(payload: u8) -> ! {
     panic_any(payload)
+}
+
+/// Panics where it should say what is wrong.
+#[derive(Debug)]
+struct Wordless {
+    in_source: bool,
+}
+
+impl fmt::Display for Wordless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.in_source { f.write_str("there was a cause") } else { Err(fmt::Error) }
+    }
+}
+
+impl std::error::Error for Wordless {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        explode()
+    }
 }
 
 /// Returns at once, or panics at once, and panics when it is dropped.

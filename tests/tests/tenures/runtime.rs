@@ -1,6 +1,7 @@
 //! The runtime of the application is shut down under its elector, which has a thread of its own and lives on.
 
 use leader::{Error, EventKind};
+use leader_tests::harness::PATIENCE;
 use leader_tests::harness::local::{Events, FAST, Puppet};
 
 use crate::{NAME, World, scenarios};
@@ -36,6 +37,8 @@ async fn a_runtime_that_is_gone_leads_nothing_more(world: World) {
         "{events:?}"
     );
     assert!(!running.healthy());
+    let failed = tokio::time::timeout(PATIENCE, running.failed()).await;
+    assert!(matches!(failed, Ok(Error::Stopped)), "{failed:?}");
     assert!(matches!(running.step_down(NAME).await, Err(Error::Stopped | Error::NotLeading(_))));
     running.shutdown().await.unwrap();
     other.shutdown().await.unwrap();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use leader::{Error, EventKind};
+use leader::{Ending, Error, EventKind};
 use leader_tests::harness::eventually;
-use leader_tests::harness::local::{Events, FAST, Puppet};
+use leader_tests::harness::local::{Events, FAST, Led, Puppet};
 use tokio::time::{Instant, timeout};
 
 use crate::{NAME, World, scenarios};
@@ -14,6 +14,7 @@ scenarios!(every world:
     a_step_down_resolves_though_the_lease_is_lost,
     all_that_ask_for_a_step_down_are_told,
     a_shutdown_that_takes_too_long_names_the_work,
+    a_loss_during_a_shutdown_starts_the_grace,
     a_dropped_elector_shuts_down,
 );
 
@@ -110,6 +111,22 @@ async fn a_shutdown_that_takes_too_long_names_the_work(world: World) {
     assert_eq!(end.event.reason.as_deref(), Some("shutting down"));
     puppet.tenure().await;
     other.shutdown().await.unwrap();
+}
+
+/// As long as the work winds down it holds its lease; without one, its process ends.
+async fn a_loss_during_a_shutdown_starts_the_grace(world: World) {
+    let Led { events, running, puppet, tenure } = world.lead().await;
+    puppet.stay();
+    let shutdown = tokio::spawn(running.shutdown());
+    assert_eq!(tenure.ended().await, Ending::ShuttingDown);
+    tokio::time::sleep(FAST.lease * 2).await;
+    assert_eq!(events.count(EventKind::Lost), 0, "{events:?}");
+    world.rob().await;
+    let lost = events.of(EventKind::Lost, &tenure).await;
+    let overrun = events.of(EventKind::Overrun, &tenure).await;
+    assert!(overrun.at.duration_since(lost.at) <= FAST.grace + Duration::from_millis(400), "{events:?}");
+    puppet.obey();
+    shutdown.await.unwrap().unwrap();
 }
 
 async fn a_dropped_elector_shuts_down(world: World) {

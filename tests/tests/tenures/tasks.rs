@@ -6,7 +6,7 @@ use std::time::Duration;
 use leader::{Ended, Ending, EventKind, Tenure};
 use leader_tests::harness::local::Events;
 use leader_tests::harness::logs;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::{NAME, World, scenarios};
@@ -98,12 +98,13 @@ async fn a_task_counts_as_the_work_until_it_is_gone(world: World) {
     let other = other.start().await.unwrap();
     let gone = Arc::new(Mutex::new(None));
     let slow = SlowToGo(SLOW, Arc::clone(&gone));
+    let (begun, begins) = oneshot::channel();
     led.tenure.spawn(async move {
         let _slow = slow;
+        let _ = begun.send(());
         std::future::pending::<()>().await;
     });
-    // Its first poll.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    begins.await.unwrap();
     led.running.step_down(NAME).await.unwrap();
     let next = events.wait("the next election", |seen| seen.is(EventKind::Elected)).await;
     let gone = gone.lock().unwrap().expect("the task is gone");

@@ -1,14 +1,22 @@
 //! A network that swallows everything between a work and its database: a work that obeys ends within its grace all the
 //! same, whatever it was waiting for.
 
-use leader::{EventKind, Tenure, TransactionError};
+use leader::{EventKind, Tenure, Timings, TransactionError};
 use leader_tests::harness::local::FAST;
 use leader_tests::harness::{PATIENCE, Proxy, Sql, eventually};
 use sqlx::Pool;
 
 use crate::{Stage, row, scenarios};
 
-scenarios!(servers: in_begin, in_a_new_connection, in_a_statement, in_commit, in_rollback, in_a_closure);
+scenarios!(servers:
+    in_begin,
+    in_a_new_connection,
+    in_a_statement,
+    in_commit,
+    in_rollback,
+    in_a_closure,
+    in_commit_with_a_long_grace,
+);
 
 /// What waits for an answer that does not come.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +50,13 @@ async fn in_commit<DB: Sql>(stage: Stage<DB>) {
     assert!(matches!(ended, Err(TransactionError::OutcomeUnknown(_))), "{ended:?}");
 }
 
+/// A grace that goes on past the lease: the process ends for the lease first, and the work returns before that.
+async fn in_commit_with_a_long_grace<DB: Sql>(stage: Stage<DB>) {
+    let timings = Timings { grace: FAST.lease * 10, ..FAST };
+    let ended = ends_in_time_with(timings, stage, In::Commit).await;
+    assert!(matches!(ended, Err(TransactionError::OutcomeUnknown(_))), "{ended:?}");
+}
+
 async fn in_rollback<DB: Sql>(stage: Stage<DB>) {
     let ended = ends_in_time(stage, In::Rollback).await;
     assert!(matches!(ended, Err(TransactionError::Ended(_))), "{ended:?}");
@@ -54,10 +69,18 @@ async fn in_a_closure<DB: Sql>(stage: Stage<DB>) {
 
 /// Returns what the work was told, which the test plays.
 async fn ends_in_time<DB: Sql>(stage: Stage<DB>, place: In) -> Result<(), TransactionError> {
+    ends_in_time_with(FAST, stage, place).await
+}
+
+async fn ends_in_time_with<DB: Sql>(
+    timings: Timings,
+    stage: Stage<DB>,
+    place: In,
+) -> Result<(), TransactionError> {
     let proxy = Proxy::to(&stage.database).await;
     let pool = DB::pool_to(proxy.url(), 1);
     // The elector's own connection goes to the server directly.
-    let led = stage.lead().await;
+    let led = stage.lead_with(|builder| builder.timings(timings)).await;
     led.puppet.stay();
     let robbed = async {
         proxy.has_swallowed().await;
@@ -72,7 +95,7 @@ async fn ends_in_time<DB: Sql>(stage: Stage<DB>, place: In) -> Result<(), Transa
     let lost = led.events.of(EventKind::Lost, &led.tenure).await;
     let gone = led.events.of(EventKind::SteppedDown, &led.tenure).await;
     let after = gone.at.duration_since(lost.at);
-    assert!(after < FAST.grace, "{after:?} after the loss");
+    assert!(after < timings.grace.min(timings.lease), "{after:?} after the loss");
     assert_eq!(led.events.count(EventKind::Overrun), 0, "{:?}", led.events);
 
     // The server has heard of nothing: it ends the transaction for being idle (I8).

@@ -1,19 +1,23 @@
 //! Pools on other databases than the elector's.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leader::{Ending, TransactionError};
-use leader_tests::harness::Sql;
+use leader_tests::harness::local::{Events, Led, Puppet};
+use leader_tests::harness::{PATIENCE, Sql, eventually};
 use tokio::time::{Instant, timeout};
 
 use crate::stale::REFUSED_WITHIN;
-use crate::{Stage, row, scenarios};
+use crate::{NAME, Stage, row, scenarios};
 
 scenarios!(every database:
     another_database_is_unknown,
     another_database_with_leases_of_its_own_is_unknown,
     a_transaction_elsewhere,
     a_stale_holder_is_refused_elsewhere,
+    begins_without_end_keep_no_name_from_being_given_back,
 );
 
 async fn another_database_is_unknown<DB: Sql>(stage: Stage<DB>) {
@@ -87,6 +91,39 @@ async fn a_stale_holder_is_refused_elsewhere<DB: Sql>(stage: Stage<DB>) {
     assert!(asked.elapsed() < REFUSED_WITHIN, "refused after {:?}", asked.elapsed());
     other.is_idle().await;
     sleepy.puppet.obey();
+}
+
+/// Each asks the elector's database whether the tenure goes on.
+async fn begins_without_end_keep_no_name_from_being_given_back<DB: Sql>(stage: Stage<DB>) {
+    const BUSY: usize = 20;
+
+    let other = stage.other().await;
+    let (mut quiet, events) = (Puppet::default(), Events::default());
+    let led = Led::by(|_, puppet| {
+        stage.elector("first", &events).work(NAME, puppet.work()).work("quiet", quiet.work())
+    })
+    .await;
+    quiet.tenure().await;
+    // Nothing is written, so that SQLite's writers do not wait for one another.
+    let pool = other.pool(2);
+    let begins = Arc::new(AtomicUsize::new(0));
+    let busy: Vec<_> = (0..BUSY)
+        .map(|_| {
+            let (tenure, pool, begins) = (led.tenure.clone(), pool.clone(), Arc::clone(&begins));
+            tokio::spawn(async move {
+                while let Ok(tx) = tenure.begin_elsewhere(&pool).await {
+                    begins.fetch_add(1, Ordering::Relaxed);
+                    tx.rollback().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    eventually("begins", PATIENCE, async || (begins.load(Ordering::Relaxed) > 2 * BUSY).then_some(())).await;
+    timeout(PATIENCE, led.running.step_down("quiet")).await.expect("it is given back").unwrap();
+    led.running.shutdown().await.unwrap();
+    for busy in busy {
+        busy.await.unwrap();
+    }
 }
 
 impl<DB: Sql> Stage<DB> {

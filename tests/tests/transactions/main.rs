@@ -14,6 +14,7 @@ mod rolled_back;
 mod round_trips;
 mod settings;
 mod stale;
+mod turnstile;
 mod yours;
 
 use std::time::Duration;

@@ -1,11 +1,28 @@
 //! What a fenced transaction sets is gone with it.
 
-use leader_tests::harness::Sql;
+use leader::Timings;
+use leader_tests::harness::{Kind, Sql};
 
 use crate::{Stage, row, scenarios};
 
 scenarios!(postgres: settings_are_local);
 scenarios!(mysql: variables_are_put_back);
+scenarios!(servers: a_frozen_holder_has_ten_seconds);
+
+/// Under the default timings, whose lease is longer (I8).
+async fn a_frozen_holder_has_ten_seconds<DB: Sql>(stage: Stage<DB>) {
+    let led = stage.lead_with(|builder| builder.timings(Timings::default())).await;
+    let bound = match DB::KIND {
+        Kind::Postgres => {
+            "SELECT setting::bigint / 1000 FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'"
+        }
+        _ => "SELECT CAST(@@SESSION.idle_transaction_timeout AS SIGNED)",
+    };
+    let mut tx = led.tenure.begin(&stage.pool(1)).await.unwrap();
+    assert_eq!(DB::number(&mut tx, bound).await.unwrap(), 10);
+    tx.rollback().await.unwrap();
+    led.running.shutdown().await.unwrap();
+}
 
 async fn settings_are_local<DB: Sql>(stage: Stage<DB>) {
     const SETTINGS: [&str; 3] =

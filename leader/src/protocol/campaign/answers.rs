@@ -1,14 +1,13 @@
 //! What an answer changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::discriminant;
 
 use super::hints::is_wanted;
 use super::{Campaign, LOOK_AGAIN, Plan, Tables};
 use crate::clock::Moment;
 use crate::name::WorkName;
 use crate::protocol::Ending;
-use crate::protocol::messages::{Attempt, Effect, Failure, Loss, Reply, Request, Standing};
+use crate::protocol::messages::{Attempt, Effect, Failure, Loss, Reply, Request, Standing, Statement};
 use crate::protocol::{Hold, Holder, Session, SessionId, Term};
 
 impl Campaign {
@@ -23,6 +22,7 @@ impl Campaign {
                 self.tables = Tables::Unfilled;
             }
             (Request::Ensure { .. }, Ok(_)) => {
+                self.failures.answered(Statement::Ensure);
                 self.tables = Tables::Filled;
                 self.rows = None;
             }
@@ -36,9 +36,11 @@ impl Campaign {
                     self.tables = Tables::Missing;
                 }
                 self.open_due = started + self.timings.renew;
-                self.quiet_until = self.open_due;
+                if self.session.is_some() {
+                    self.note_failure(Statement::Ensure, now);
+                }
             }
-            (Request::Close { id }, reply) => self.closed(id, &reply, started),
+            (Request::Close { id }, reply) => self.closed(id, &reply, now),
             (request, reply) => {
                 // Everything else speaks of a session; an answer about a lost one means nothing any more (I6).
                 let of = match &request {
@@ -57,9 +59,12 @@ impl Campaign {
                     self.lose(Loss::NoTables, now);
                     return;
                 }
-                // That transactions cannot be ended keeps nobody from anything else.
+                // Renewals have a rhythm of their own, and so have requests to end transactions.
                 if !matches!(request, Request::Renew { .. } | Request::EndFenced { .. }) {
-                    self.note(&request, reply.is_ok());
+                    match reply {
+                        Ok(_) => self.failures.answered(request.statement()),
+                        Err(_) => self.note_failure(request.statement(), now),
+                    }
                 }
                 match request {
                     Request::Renew { .. } => self.renewed(started, &reply, now),
@@ -100,7 +105,6 @@ impl Campaign {
     /// Compares what runs here with what the database says this session holds.
     fn held(&mut self, reply: Result<Reply, Failure>, now: Moment) {
         let (Ok(Reply::Held(holds)), Some(session)) = (reply, self.session) else {
-            self.fall_back(now);
             return;
         };
         let mut holds: BTreeMap<WorkName, Term> = holds.into_iter().collect();
@@ -138,25 +142,9 @@ impl Campaign {
         }
     }
 
-    /// A statement other than a renewal failed: a renewal will tell whether the database answers at all. One that fails
-    /// again and again is tried less and less often.
-    fn fall_back(&mut self, now: Moment) {
-        let times = self.failing.map_or(1, |(_, times)| times);
-        let pause = LOOK_AGAIN.saturating_mul(1 << (times - 1).min(10)).min(self.timings.campaign);
-        self.renew_now |= times == 1;
-        self.quiet_until = now + pause;
-        self.plan = Plan::default();
-    }
-
-    /// Counts how often in a row the same statement has failed, whatever else succeeds in between.
-    fn note(&mut self, request: &Request, good: bool) {
-        let kind = discriminant(request);
-        self.failing = match self.failing {
-            Some((failing, _)) if failing == kind && good => None,
-            Some((failing, times)) if failing == kind => Some((kind, times + 1)),
-            None if !good => Some((kind, 1)),
-            other => other,
-        };
+    /// A renewal will tell whether the database answers at all.
+    fn note_failure(&mut self, statement: Statement, now: Moment) {
+        self.renew_now |= self.failures.failed(statement, now, self.timings.campaign);
     }
 
     fn scanned(&mut self, started: Moment, reply: Result<Reply, Failure>, now: Moment) {
@@ -164,8 +152,7 @@ impl Campaign {
         let regular = self.timings.campaign + self.jitter(self.timings.campaign_jitter());
         self.scan_due = now + regular;
         let Ok(Reply::Scanned(scan)) = reply else {
-            self.scan_due = now + LOOK_AGAIN;
-            self.fall_back(now);
+            self.scan_due = now;
             return;
         };
         if let Some(left) = scan.next_expiry {
@@ -200,7 +187,6 @@ impl Campaign {
 
     fn reaped(&mut self, asked: &[SessionId], reply: Result<Reply, Failure>, now: Moment) {
         let Ok(Reply::Reaped(reaped)) = reply else {
-            self.fall_back(now);
             self.scan_due = self.scan_due.min(now + LOOK_AGAIN);
             return;
         };
@@ -218,7 +204,7 @@ impl Campaign {
     fn claimed(&mut self, asked: &[WorkName], reply: Result<Reply, Failure>, now: Moment) {
         let (Ok(Reply::Claimed(won)), Some(session)) = (reply, self.session) else {
             self.reconcile = true;
-            self.fall_back(now);
+            self.plan = Plan::default();
             self.scan_due = self.scan_due.min(now + LOOK_AGAIN);
             return;
         };
@@ -245,8 +231,6 @@ impl Campaign {
     fn released(&mut self, asked: &[Hold], reply: Result<Reply, Failure>, now: Moment) {
         let Ok(Reply::Released { kept }) = reply else {
             self.reconcile = true;
-            self.release_due = now + LOOK_AGAIN;
-            self.fall_back(now);
             return;
         };
         if !kept.is_empty() {
@@ -273,9 +257,10 @@ impl Campaign {
         }
     }
 
-    fn closed(&mut self, id: SessionId, reply: &Result<Reply, Failure>, started: Moment) {
+    fn closed(&mut self, id: SessionId, reply: &Result<Reply, Failure>, now: Moment) {
         match reply {
             Ok(_) => {
+                self.failures.answered(Statement::Close);
                 self.lost.retain(|lost| *lost != id);
                 if self.session.is_some_and(|session| session.id == id) {
                     self.session = None;
@@ -292,7 +277,7 @@ impl Campaign {
                 self.lost.retain(|lost| *lost != id);
             }
             // Closing again is harmless, and a session that expires frees its names too.
-            Err(Failure::Unknown) => self.close_due = started + self.timings.renew,
+            Err(Failure::Unknown) => self.note_failure(Statement::Close, now),
         }
     }
 }

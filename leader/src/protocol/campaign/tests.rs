@@ -253,11 +253,104 @@ fn an_announcement_outlives_the_failure_of_another_statement() {
     let release = answer(&mut campaign, 100, Err(Failure::Unknown));
     assert!(matches!(release, Request::Release { .. }), "{release:?}");
     assert!(matches!(answer(&mut campaign, 100, Ok(digest(1, 1))), Request::Renew { .. }));
-    assert!(waits(&mut campaign, 100) <= at(100) + LOOK_AGAIN);
-    let quiet = 100 + u64::try_from(LOOK_AGAIN.as_millis()).unwrap();
-    answer(&mut campaign, quiet, Ok(Reply::Held(Vec::new())));
-    let claim = sent(&mut campaign, quiet).request;
+    answer(&mut campaign, 100, Ok(Reply::Held(Vec::new())));
+    let claim = sent(&mut campaign, 100).request;
     assert_eq!(claim, Request::Claim { id: SessionId::new(1), names: vec![name("b")], gone: Vec::new() });
+}
+
+#[test]
+fn what_fails_for_ever_is_sent_less_and_less_often() {
+    let mut campaign = leading(&["a"]);
+    waits(&mut campaign, 100);
+    campaign.hint(Hint::Look, at(100));
+    let mut scans = Vec::new();
+    for millis in 100..20_000 {
+        while let Next::Send(attempt) = campaign.next(at(millis)) {
+            let scan = matches!(attempt.request, Request::Scan { .. });
+            let reply = if scan { Err(Failure::Unknown) } else { Ok(digest(1, 1)) };
+            campaign.answer(attempt, reply, at(millis));
+            if scan {
+                scans.push(millis);
+            }
+        }
+    }
+    assert_eq!(scans, [100, 350, 850, 1_850, 3_850, 7_850, 12_850, 17_850]);
+}
+
+#[test]
+fn a_look_that_fails_keeps_no_name_from_being_given_back() {
+    let mut campaign = leading(&["a"]);
+    waits(&mut campaign, 100);
+    campaign.hint(Hint::Look, at(100));
+    for millis in [100, 350, 850] {
+        let scan = answer(&mut campaign, millis, Err(Failure::Unknown));
+        assert!(matches!(scan, Request::Scan { .. }), "{scan:?}");
+        // The first failure asks for a renewal, which tells whether the database answers at all.
+        if millis == 100 {
+            assert!(matches!(answer(&mut campaign, 100, Ok(digest(1, 1))), Request::Renew { .. }));
+        }
+        waits(&mut campaign, millis);
+    }
+    campaign.work_ended(&name("a"), Term::new(1), at(900));
+    let release = answer(&mut campaign, 900, Ok(Reply::Released { kept: Vec::new() }));
+    assert!(matches!(release, Request::Release { .. }), "{release:?}");
+}
+
+#[test]
+fn a_session_that_cannot_be_reaped_keeps_no_other_name_from_being_claimed() {
+    let mut campaign = campaign();
+    let (stuck, gone) = (SessionId::new(77), SessionId::new(78));
+    let vacancy = |text, holder| Vacancy { name: name(text), holder: Some(holder) };
+    let look = || {
+        Reply::Scanned(Scan {
+            vacancies: vec![vacancy("a", Holder::Expired(stuck)), vacancy("b", Holder::Gone(gone))],
+            expired: vec![(stuck, "pod-3".into())],
+            rows: 2,
+            ..Scan::default()
+        })
+    };
+    answer(&mut campaign, 0, Ok(look()));
+    let reap = answer(&mut campaign, 0, Err(Failure::Unknown));
+    assert_eq!(reap, Request::Reap { ids: vec![stuck] });
+    assert!(matches!(answer(&mut campaign, 0, Ok(digest(0, 0))), Request::Renew { .. }));
+    let claim = answer(&mut campaign, 0, Ok(Reply::Claimed(vec![(name("b"), Term::new(3))])));
+    assert_eq!(claim, Request::Claim { id: SessionId::new(1), names: vec![name("b")], gone: vec![gone] });
+    // It is looked for again, and reaped once that is possible.
+    let quiet = u64::try_from(LOOK_AGAIN.as_millis()).unwrap();
+    assert!(waits(&mut campaign, 0) <= at(quiet));
+    answer(&mut campaign, quiet, Ok(look()));
+    assert_eq!(
+        answer(&mut campaign, quiet, Ok(Reply::Reaped(vec![stuck]))),
+        Request::Reap { ids: vec![stuck] }
+    );
+    let claim = sent(&mut campaign, quiet).request;
+    let Request::Claim { names, .. } = claim else { panic!("{claim:?}") };
+    assert_eq!(names, [name("a")]);
+}
+
+#[test]
+fn confirmations_without_end_keep_nothing_else_from_being_sent() {
+    let mut campaign = leading(&["a"]);
+    waits(&mut campaign, 100);
+    campaign.work_ended(&name("a"), Term::new(1), at(100));
+    campaign.hint(Hint::Look, at(100));
+    let mut others = Vec::new();
+    while others.len() < 2 {
+        campaign.confirm();
+        let attempt = sent(&mut campaign, 100);
+        assert!(matches!(attempt.request, Request::Renew { .. }), "{others:?}, {attempt:?}");
+        campaign.confirm();
+        let held = i64::from(others.is_empty());
+        campaign.answer(attempt, Ok(digest(held.unsigned_abs(), held)), at(100));
+        let reply = if others.is_empty() { Reply::Released { kept: Vec::new() } } else { scan(&[]) };
+        others.push(answer(&mut campaign, 100, Ok(reply)));
+    }
+    assert!(matches!(others.as_slice(), [Request::Release { .. }, Request::Scan { .. }]), "{others:?}");
+    // Where nothing else is due they come one after the other.
+    for _ in 0..3 {
+        campaign.confirm();
+        assert!(matches!(answer(&mut campaign, 100, Ok(digest(0, 0))), Request::Renew { .. }));
+    }
 }
 
 #[test]

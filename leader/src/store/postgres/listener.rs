@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, raw_sql};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql};
 use tokio::sync::Notify;
 
 use super::takes_no_notification;
+use crate::database::Address;
 use crate::name::WorkName;
 use crate::protocol::Hint;
 
@@ -62,13 +63,14 @@ fn hint(announcement: &str) -> Hint {
 }
 
 /// Listens for releases for ever. Losing this connection costs nothing but speed.
-pub(super) async fn listen(options: PgConnectOptions, channel: String, heard: Arc<Mailbox>) {
+pub(super) async fn listen(address: Address<sqlx::Postgres>, channel: String, heard: Arc<Mailbox>) {
     const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
     let mut pause = PAUSE;
     let mut said = false;
     let mut rng = crate::random::generator();
     loop {
+        let options = address.options().disable_statement_logging();
         let end = hear(&options, &channel, &heard, &mut said, &mut pause).await;
         // Transitions only: a server that is away for an hour is not worth 3,600 lines.
         if !std::mem::replace(&mut said, true) {
@@ -110,7 +112,9 @@ async fn hear(
     heard.put(Hint::Look);
     loop {
         match tokio::time::timeout(QUIET, listener.try_recv()).await {
-            Ok(Ok(Some(said))) => heard.put(if readable { hint(said.payload()) } else { Hint::Look }),
+            Ok(Ok(Some(notification))) => {
+                heard.put(if readable { hint(notification.payload()) } else { Hint::Look });
+            }
             Ok(Ok(None)) => return Err(closed()),
             Ok(Err(error)) => return Err(error),
             Err(_) => {

@@ -1,0 +1,38 @@
+//! Statements that fail: each kind is tried less and less often, and keeps no other from being sent.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::LOOK_AGAIN;
+use crate::clock::Moment;
+use crate::protocol::messages::Statement;
+
+/// What failed when it was last tried.
+#[derive(Default)]
+pub(super) struct Failures(BTreeMap<Statement, Failing>);
+
+struct Failing {
+    /// How often in a row, whatever else succeeded in between.
+    times: u32,
+    quiet_until: Moment,
+}
+
+impl Failures {
+    pub(super) fn answered(&mut self, statement: Statement) {
+        self.0.remove(&statement);
+    }
+
+    /// Whether it is the first of its series. The quiet doubles with each, up to `most`.
+    pub(super) fn failed(&mut self, statement: Statement, now: Moment, most: Duration) -> bool {
+        let failing = self.0.entry(statement).or_insert(Failing { times: 0, quiet_until: now });
+        let quiet = LOOK_AGAIN.saturating_mul(1 << failing.times.min(10)).min(most);
+        failing.times += 1;
+        failing.quiet_until = now + quiet;
+        failing.times == 1
+    }
+
+    /// When it may be sent, if it is due at that moment.
+    pub(super) fn after_quiet(&self, statement: Statement, due: Moment) -> Moment {
+        self.0.get(&statement).map_or(due, |failing| due.max(failing.quiet_until))
+    }
+}
