@@ -1,315 +1,324 @@
-//! Replicas, their database and what lies between them, moment by moment.
+//! Replicas, their database and what lies between them, from one moment at which something happens to the next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::bounds::Bounds;
 use super::database::Database;
-use super::replica::{Replica, Wire, Work};
-use super::{REPLICAS, Told, at, names, timings};
+use super::faults::{Fault, faults};
+use super::replica::{Replica, Work};
+use super::told::Told;
+use super::wire::{Heard, Stray};
+use super::{DEADLINE, END, FAULTS_UNTIL, Kind, LEASE, REPLICAS, SETTLED, at, millis, names, timings};
 use crate::name::WorkName;
-use crate::protocol::{
-    Attempt, Campaign, Effect, Ending, Failure, Hint, Next, Reply, Request, Session, SessionId,
-};
+use crate::protocol::messages::Loss;
+use crate::protocol::{Effect, Ending, Hint, Hold, Next, Request, SessionId};
 
 pub(super) struct World {
     pub(super) now: u64,
     pub(super) rng: fastrand::Rng,
+    pub(super) kind: Kind,
+    pub(super) names: Vec<WorkName>,
     pub(super) database: Database,
     pub(super) replicas: Vec<Option<Replica>>,
-    /// Requests that were given up and are still on their way: they arrive all the same.
-    pub(super) stray: Vec<(u64, Request)>,
-    /// Until then things go wrong.
-    pub(super) faults_until: u64,
-    pub(super) operator: bool,
-    pub(super) ids: u128,
+    /// When the next one starts in its place.
+    pub(super) starts: [u64; REPLICAS],
+    /// Until when nothing passes between it and the database.
+    pub(super) cut_until: [u64; REPLICAS],
+    pub(super) stray: Vec<Stray>,
+    pub(super) faults: Vec<Fault>,
+    /// Hints are delivered.
+    pub(super) hints: bool,
+    /// Claims that nobody heard of, and since when (I7).
+    pub(super) orphaned: BTreeMap<Hold, u64>,
+    /// Sessions that an operator deleted although they were alive, and names that he deleted.
+    pub(super) robbed: BTreeSet<SessionId>,
+    pub(super) erased: BTreeSet<Hold>,
+    pub(super) bounds: Bounds,
+    ids: u128,
     pub(super) told: Told,
 }
 
 impl World {
-    pub(super) fn new(seed: u64, operator: bool) -> Self {
+    pub(super) fn new(seed: u64, kind: Kind) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
         Self {
             now: 1_000,
-            rng: fastrand::Rng::with_seed(seed),
-            database: Database::default(),
+            kind,
+            names: names(),
+            // Far enough from zero to be set back.
+            database: Database::ahead(1_000_000),
             replicas: (0..REPLICAS).map(|_| None).collect(),
+            starts: std::array::from_fn(|_| 1_000 + rng.u64(..400)),
+            cut_until: [0; REPLICAS],
             stray: Vec::new(),
-            faults_until: 20_000,
-            operator,
+            faults: faults(kind, &mut rng),
+            hints: true,
+            orphaned: BTreeMap::new(),
+            robbed: BTreeSet::new(),
+            erased: BTreeSet::new(),
+            bounds: Bounds::default(),
             ids: 0,
             told: Told::default(),
+            rng,
+        }
+    }
+
+    pub(super) fn run(mut self) -> Told {
+        // Hints are what is lost first: half of the runs do without, once nothing else goes wrong.
+        let deaf = self.rng.bool();
+        while self.now < END {
+            if self.now < FAULTS_UNTIL {
+                self.go_wrong();
+            } else {
+                self.hints = !deaf;
+            }
+            if self.now >= SETTLED {
+                self.check_settled();
+                self.probe();
+            }
+            self.deliver();
+            self.database.fences.end_due(self.now);
+            for index in 0..REPLICAS {
+                if self.replicas[index].is_none() && self.may_start(index) <= self.now {
+                    self.start(index);
+                }
+                self.step(index);
+            }
+            self.check();
+            self.now = self.due().max(self.now + 1);
+        }
+        self.told.count_many("transactions ended", self.database.ended);
+        self.told
+    }
+
+    /// When something happens next.
+    fn due(&self) -> u64 {
+        let phases = [FAULTS_UNTIL, SETTLED, END].into_iter().filter(|phase| *phase > self.now);
+        let faults = self.faults.iter().map(|fault| fault.at).filter(|_| self.now < FAULTS_UNTIL);
+        let strays = self.stray.iter().map(|stray| stray.arrives);
+        let probe = self.bounds.due().filter(|_| self.now >= SETTLED);
+        let replicas = (0..REPLICAS).map(|index| match &self.replicas[index] {
+            None => self.may_start(index),
+            Some(replica) => replica.due(self.now, self.cut_until[index]),
+        });
+        let due = phases.chain(faults).chain(strays).chain(probe).chain(replicas);
+        due.chain(self.database.fences.due()).min().expect("a run has an end")
+    }
+
+    fn may_start(&self, index: usize) -> u64 {
+        if self.now < FAULTS_UNTIL {
+            self.starts[index].max(self.cut_until[index])
+        } else if self.bounds.is_waiting() {
+            // Its first look would find what others are to find.
+            u64::MAX
+        } else {
+            self.now
         }
     }
 
     fn start(&mut self, index: usize) {
-        self.ids += 1;
-        let id = SessionId::new(self.ids << 32);
+        self.ids += 1 << 32;
+        let id = SessionId::new(self.ids);
         self.database.answer(&Request::Ensure { names: names() }, self.now);
         self.database.answer(&Request::Open { id }, self.now);
-        let (mut next, base) = (0, self.ids << 32);
-        let fresh = move || {
-            next += 1;
-            SessionId::new(base + next)
+        let mut replica = Replica::start(index, self.now, id, self.ids, self.rng.u64(..));
+        self.apply(&mut replica, None);
+        self.replicas[index] = Some(replica);
+    }
+
+    fn step(&mut self, index: usize) {
+        let now = self.now;
+        let Some(mut replica) = self.replicas[index].take_if(|replica| !replica.is_frozen(now)) else {
+            return;
         };
-        let seed = self.rng.u64(..);
-        let campaign = Campaign::new(
-            timings(),
-            names(),
-            Session::opened(id, at(self.now)),
-            fastrand::Rng::with_seed(seed),
-            fresh,
-        );
-        self.replicas[index] = Some(Replica {
-            campaign,
-            wire: None,
-            wake: self.now,
-            hears: false,
-            heard: Vec::new(),
-            frozen_until: 0,
-            works: BTreeMap::new(),
-            good: BTreeMap::new(),
-            statements: 0,
-            seed,
-        });
-    }
-
-    pub(super) fn run(&mut self) {
-        while self.now < self.faults_until + 10_000 {
-            let faulty = self.now < self.faults_until;
-            for index in 0..REPLICAS {
-                if self.replicas[index].is_none() && (!faulty || self.rng.u32(..200) == 0) {
-                    self.start(index);
-                }
-                if faulty {
-                    self.trouble(index);
-                }
-            }
-            if faulty && self.operator && self.rng.u32(..4_000) == 0 {
-                self.meddle();
-            }
-            let due: Vec<Request> =
-                self.stray.extract_if(.., |stray| stray.0 <= self.now).map(|s| s.1).collect();
-            for request in due {
-                self.database.answer(&request, self.now);
-            }
-            self.database.fences.end_idle(self.now);
-            for index in 0..REPLICAS {
-                self.step(index, faulty);
-            }
-            self.check();
-            self.now += 1;
-        }
-        self.check_alive();
-        self.told.ended = self.database.ended;
-    }
-
-    /// A crash or a freeze, now and then.
-    fn trouble(&mut self, index: usize) {
-        let now = self.now;
-        if self.rng.u32(..8_000) == 0 {
-            if let Some(replica) = self.replicas[index].take() {
-                self.died(&replica);
-            }
-        } else if self.rng.u32(..3_000) == 0
-            && let Some(replica) = &mut self.replicas[index]
-        {
-            replica.frozen_until = now + self.rng.u64(..2_500);
-        }
-    }
-
-    /// Of the transactions of a process that is gone, those are left that run a statement.
-    fn died(&mut self, replica: &Replica) {
-        for (id, _) in replica.works.values().filter_map(|work| work.open) {
-            self.database.fences.cut(id);
-        }
-    }
-
-    /// Rows disappear under running replicas. A lock is waited for, and the next moment will do.
-    fn meddle(&mut self) {
-        let Database { sessions, names, fences, .. } = &mut self.database;
-        match self.rng.u32(..3) {
-            0 => sessions.clear(),
-            1 => names.retain(|name, _| fences.lock(name)),
-            _ => {
-                sessions.pop_first();
-            }
-        }
-    }
-
-    fn step(&mut self, index: usize, faulty: bool) {
-        let now = self.now;
-        // The database does its part whether or not the replica is frozen.
-        if let Some(wire) = self.replicas[index].as_mut().and_then(|replica| replica.wire.as_mut())
-            && wire.arrives == Some(now)
-        {
-            let reply = self.database.answer(&wire.attempt.request, now);
-            let freed = freed(&wire.attempt.request, &reply);
-            wire.reply = Some(reply);
-            for replica in self.replicas.iter_mut().flatten() {
-                replica.heard.extend(freed.iter().cloned());
-            }
-        }
-        let Some(mut replica) = self.replicas[index].take() else { return };
-        if now < replica.frozen_until {
-            self.replicas[index] = Some(replica);
-            return;
-        }
-        if replica.must_exit(now) {
+        if replica.exits().is_some_and(|exit| exit <= now) {
             // The watchdog: the process is gone.
-            self.died(&replica);
+            self.told.count("exits");
+            self.die(index, &replica);
             return;
         }
-        let ended: Vec<WorkName> = replica
-            .works
-            .iter()
-            .filter(|(_, work)| work.ends.is_some_and(|ends| ends <= now))
-            .map(|(n, _)| n.clone())
-            .collect();
-        for name in ended {
-            let mut work = replica.works.remove(&name).expect("it was there");
-            self.roll_back(&mut work);
-            replica.campaign.work_ended(&name, work.term, at(now));
-            replica.wake = now;
-        }
-        for (name, work) in &mut replica.works {
-            self.write(name, work, faulty);
-        }
-        // A work returns by itself now and then.
-        for work in replica.works.values_mut() {
-            if faulty && work.ends.is_none() && self.rng.u32(..5_000) == 0 {
-                work.ends = Some(now);
+        self.end_works(&mut replica);
+        if !self.is_cut(index) {
+            for (name, work) in &mut replica.works {
+                self.write(name, work);
             }
         }
-        self.hear(&mut replica, now);
-        if faulty && replica.hears && replica.wire.is_none() && self.rng.u32(..100) == 0 {
-            // True or not.
-            let names = names().into_iter().filter(|_| self.rng.bool()).collect();
-            replica.campaign.hint(if self.rng.bool() { Hint::Freed(names) } else { Hint::Look }, at(now));
-            replica.wake = now;
-        }
-        if replica.hears && replica.wire.is_none() && !replica.heard.is_empty() {
-            replica.campaign.hint(Hint::Freed(std::mem::take(&mut replica.heard)), at(now));
-            replica.wake = now;
-        }
+        self.apply(&mut replica, None);
+        self.hear(&mut replica);
+        self.hint(&mut replica);
         let mut sent = 0;
-        while replica.wire.is_none() && replica.wake <= now {
+        let mut done = false;
+        while !done && replica.wire.is_none() && replica.wake <= now {
             match replica.campaign.next(at(now)) {
                 Next::Send(attempt) => {
                     replica.statements += 1;
-                    replica.wire = Some(self.send(attempt, faulty));
+                    self.check_sent(&replica, &attempt.request);
+                    replica.wire = Some(self.send(attempt));
                 }
                 Next::Wait { until, hints } => {
                     replica.hears = hints;
                     assert!(until > at(now), "a wait that is over would spin");
-                    replica.wake =
-                        u64::try_from(until.since(at(0)).as_nanos().div_ceil(1_000_000)).expect("small");
+                    replica.wake = millis(until);
                 }
-                Next::Done => unreachable!("nobody shuts down"),
+                Next::Done => done = true,
             }
             sent += 1;
             assert!(sent < 10, "a step that never ends");
         }
-        self.apply(&mut replica, now);
-        self.replicas[index] = Some(replica);
+        let closed = self.apply(&mut replica, None);
+        if done {
+            self.check_done(&replica, closed);
+            self.starts[index] = now + 1 + self.rng.u64(..400);
+        } else {
+            self.replicas[index] = Some(replica);
+        }
+    }
+
+    /// Works return when they were told to, and now and then by themselves.
+    fn end_works(&mut self, replica: &mut Replica) {
+        let now = self.now;
+        let over = |_: &WorkName, work: &mut Work| work.ends.unwrap_or(work.returns) <= now;
+        for (name, mut work) in replica.works.extract_if(.., over) {
+            self.roll_back(replica.index, &mut work);
+            replica.campaign.work_ended(&name, work.term, at(now));
+            replica.wake = now;
+            replica.ended = now;
+            if work.told.is_some_and(|told| told + LEASE < now) {
+                self.told.count("ended after more than a lease");
+            }
+            if now >= SETTLED {
+                self.bounds.given_back(name, now, self.hints);
+            }
+        }
     }
 
     /// A work commits its fenced transaction when it is due, and begins one now and then. Every fourth runs a statement as
     /// long as it is open.
-    fn write(&mut self, name: &WorkName, work: &mut Work, faulty: bool) {
+    fn write(&mut self, name: &WorkName, work: &mut Work) {
         let idle = u64::try_from(timings().fence_idle().as_millis()).expect("small");
-        let mine = (Some(work.session), work.term.get());
-        let row = self.database.names.get(name).copied();
+        let mine = self.database.is_held(name, work.session, work.term);
         match work.open {
             Some((id, due)) if due <= self.now => {
                 work.open = None;
+                work.begins = self.now + 1 + self.rng.u64(..400);
                 // Else it is refused: the server has ended it.
                 if self.database.fences.end(id) {
-                    assert_eq!(row, Some(mine), "promise 2: committed under {name} at {} ms", self.now);
-                    self.told.commits += 1;
+                    assert!(mine, "promise 2: committed under {name} at {} ms", self.now);
+                    self.told.count("commits");
                 }
             }
-            None if faulty && work.ends.is_none() && row == Some(mine) && self.rng.u32(..200) == 0 => {
-                let idle_until = (self.rng.u32(..4) > 0).then_some(self.now + idle);
-                let id = self.database.fences.begin(name, work.session, idle_until);
-                work.open = Some((id, self.now + self.rng.u64(..400)));
+            None if work.ends.is_none() && work.begins <= self.now => {
+                work.begins = self.now + 1 + self.rng.u64(..400);
+                if mine {
+                    let idle_until = (self.rng.u32(..4) > 0).then_some(self.now + idle);
+                    let id = self.database.fences.begin(name, work.session, work.term, idle_until);
+                    work.open = Some((id, self.now + 1 + self.rng.u64(..400)));
+                }
             }
             _ => {}
         }
     }
 
-    fn roll_back(&mut self, work: &mut Work) {
+    fn roll_back(&mut self, index: usize, work: &mut Work) {
         if let Some((id, _)) = work.open.take() {
-            self.database.fences.end(id);
+            if self.is_cut(index) {
+                self.database.fences.end_at(id, self.cut_until[index]);
+            } else {
+                self.database.fences.end(id);
+            }
         }
     }
 
-    /// An answer, or the end of its time.
-    fn hear(&mut self, replica: &mut Replica, now: u64) {
-        let Some(wire) = &mut replica.wire else { return };
-        let given_up = at(now) >= wire.attempt.give_up;
-        let answered = wire.reply.is_some() && wire.answers.is_some_and(|answers| answers <= now);
-        if !given_up && !answered {
+    /// What was announced, and what was not.
+    fn hint(&mut self, replica: &mut Replica) {
+        if !replica.hears || replica.wire.is_some() {
             return;
         }
-        let wire = replica.wire.take().expect("it was there");
-        let reply = if answered { wire.reply.ok_or(Failure::Unknown) } else { Err(Failure::Unknown) };
-        if let Some(arrives) = wire.arrives.filter(|arrives| *arrives > now) {
-            self.stray.push((arrives, wire.attempt.request.clone()));
-        }
-        replica.campaign.answer(wire.attempt, reply, at(now));
-        replica.wake = now;
-    }
-
-    fn send(&mut self, attempt: Attempt, faulty: bool) -> Wire {
-        let latency = 1 + self.rng.u64(..3);
-        let mut arrives = Some(self.now + latency);
-        let mut answers = Some(self.now + 2 * latency);
-        if faulty {
-            match self.rng.u32(..40) {
-                0 => arrives = None,
-                1 | 2 => answers = None,
-                3 => {
-                    let late = self.rng.u64(..1_500);
-                    arrives = Some(self.now + latency + late);
-                    answers = Some(self.now + 2 * latency + late);
-                }
-                4 => answers = Some(self.now + 2 * latency + self.rng.u64(..1_500)),
-                _ => {}
+        let now = self.now;
+        if replica.rumour <= now {
+            replica.rumour = u64::MAX;
+            if now < FAULTS_UNTIL {
+                replica.rumour = now + 1 + self.rng.u64(..200);
+                let names = self.names.iter().filter(|_| self.rng.bool()).cloned().collect();
+                let hint = if self.rng.bool() { Hint::Freed(names) } else { Hint::Look };
+                replica.campaign.hint(hint, at(now));
+                replica.wake = now;
             }
         }
-        Wire { attempt, arrives, reply: None, answers }
+        if std::mem::take(&mut replica.closed) {
+            replica.campaign.hint(Hint::Look, at(now));
+            replica.wake = now;
+        }
+        if !replica.freed.is_empty() {
+            replica.campaign.hint(Hint::Freed(std::mem::take(&mut replica.freed)), at(now));
+            replica.wake = now;
+        }
     }
 
-    fn apply(&mut self, replica: &mut Replica, now: u64) {
-        for effect in replica.campaign.effects() {
+    /// Does what the campaign says. Whether everything it had is closed, as far as it knows.
+    pub(super) fn apply(&mut self, replica: &mut Replica, heard: Option<&Heard>) -> bool {
+        let now = self.now;
+        let effects = replica.campaign.effects();
+        self.check_effects(replica, &effects, heard);
+        let mut closed = true;
+        for effect in effects {
             match effect {
                 Effect::Trusted { session, good } => {
-                    let good = u64::try_from(good.since(at(0)).as_millis()).expect("small");
-                    replica.good.insert(session, good);
+                    replica.good.insert(session, millis(good));
+                    replica.without = None;
+                }
+                Effect::SessionLost { session, why } => {
+                    self.told.count(if why == Loss::Deadline {
+                        "lost at the deadline"
+                    } else {
+                        "found lost"
+                    });
+                    replica.without = Some(now);
+                    replica.lost.push((session, now));
                 }
                 Effect::Elected { name, term, session } => {
-                    self.told.elections += 1;
-                    let work = Work { term, session, ends: None, lost: None, open: None };
-                    assert!(replica.works.insert(name, work).is_none(), "I4: elected beside its own work");
-                }
-                Effect::End { name, ending, .. } => {
-                    let Some(work) = replica.works.get_mut(&name) else { continue };
-                    let patience = if self.rng.u32(..10) == 0 { 5_000 } else { self.rng.u64(..300) };
-                    work.ends = Some(work.ends.unwrap_or(now + patience));
-                    self.roll_back(work);
-                    if ending == Ending::LeaseLost {
-                        self.told.losses += 1;
-                        work.lost = Some(now);
+                    self.told.count("elections");
+                    if now >= SETTLED {
+                        self.bounds.elected(&name, now, &mut self.told);
                     }
+                    let returns = Some(now + 1 + self.rng.u64(..10_000)).filter(|at| *at < FAULTS_UNTIL);
+                    let work = Work {
+                        term,
+                        session,
+                        ends: None,
+                        returns: returns.unwrap_or(u64::MAX),
+                        told: None,
+                        lost: None,
+                        open: None,
+                        begins: now + 1 + self.rng.u64(..400),
+                    };
+                    replica.works.insert(name, work);
                 }
+                Effect::End { name, ending, .. } => self.tell(replica, &name, ending),
+                Effect::NotClosed => closed = false,
                 _ => {}
             }
         }
+        closed
     }
-}
 
-/// What a release announces.
-fn freed(request: &Request, reply: &Reply) -> Vec<WorkName> {
-    let (Request::Release { holds, .. }, Reply::Released { kept }) = (request, reply) else {
-        return Vec::new();
-    };
-    holds.iter().filter(|hold| !kept.contains(hold)).map(|(name, _)| name.clone()).collect()
+    /// Most works obey soon, some take longer than a lease.
+    fn tell(&mut self, replica: &mut Replica, name: &WorkName, ending: Ending) {
+        let now = self.now;
+        let Some(work) = replica.works.get_mut(name) else { return };
+        let patience = if self.rng.u32(..10) > 0 {
+            self.rng.u64(..300)
+        } else if now < FAULTS_UNTIL {
+            5_000
+        } else {
+            2 * LEASE
+        };
+        work.ends = Some(work.ends.unwrap_or(now + patience).min(work.returns));
+        work.told.get_or_insert(now);
+        if ending == Ending::LeaseLost {
+            self.told.count("tenures lost");
+            work.lost = Some(now);
+        }
+        self.roll_back(replica.index, work);
+    }
 }
