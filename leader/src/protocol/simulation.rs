@@ -98,7 +98,7 @@ fn explore(seeds: Range<u64>, kind: Kind) -> Told {
     total
 }
 
-/// What happens in each run, for a hundred seeds; about two thirds of what was counted.
+/// What happens in each test, at least: about half of what a hundred seeds came to.
 const EACH: &[(&str, u64)] = &[
     ("elections", 2_500),
     ("commits", 12_000),
@@ -117,6 +117,7 @@ const EACH: &[(&str, u64)] = &[
     ("claimed unheard", 100),
     ("released unheard", 50),
     ("transactions ended", 120),
+    ("locked at its release", 25),
     ("shut down and closed", 350),
     ("shut down and not closed", 50),
     ("ended after more than a lease", 30),
@@ -128,38 +129,32 @@ const EACH: &[(&str, u64)] = &[
 
 #[test]
 fn one_leader_whatever_happens_to_messages_and_processes() {
-    let told = explore(0..300, Kind::Nothing);
-    told.at_least(3, EACH);
+    let told = explore(0..200, Kind::Nothing);
+    told.at_least(EACH);
 }
 
 #[test]
 fn everything_recovers_from_an_operator() {
-    let told = explore(1_000..1_200, Kind::Operator);
-    told.at_least(2, EACH);
+    let told = explore(1_000..1_120, Kind::Operator);
+    told.at_least(EACH);
     // Two leaders: of whom one was robbed, as is checked.
-    told.at_least(
-        2,
-        &[
-            ("meddled", 400),
-            ("found lost", 150),
-            ("names found lost", 50),
-            ("moments with two leaders", 1_500),
-        ],
-    );
+    told.at_least(&[
+        ("meddled", 400),
+        ("found lost", 150),
+        ("names found lost", 50),
+        ("moments with two leaders", 1_500),
+    ]);
 }
 
 #[test]
 fn everything_recovers_from_a_clock_that_is_set() {
-    let told = explore(2_000..2_200, Kind::Clock);
-    told.at_least(2, EACH);
+    let told = explore(2_000..2_120, Kind::Clock);
+    told.at_least(EACH);
     // Two leaders: that is why promise 1 is not checked.
-    told.at_least(
-        2,
-        &[
-            ("clock set forwards", 180),
-            ("clock set backwards", 180),
-            ("found lost", 100),
-            ("moments with two leaders", 700),
-        ],
-    );
+    told.at_least(&[
+        ("clock set forwards", 180),
+        ("clock set backwards", 180),
+        ("found lost", 100),
+        ("moments with two leaders", 700),
+    ]);
 }

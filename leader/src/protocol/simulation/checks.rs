@@ -3,10 +3,10 @@
 use super::replica::{Replica, Work};
 use super::wire::Heard;
 use super::world::World;
-use super::{ATTEMPT, DEADLINE, Kind, RELEASE, RENEW, SETTLED};
+use super::{ATTEMPT, DEADLINE, Kind, RELEASE, RENEW, SETTLED, millis};
 use crate::name::WorkName;
 use crate::protocol::messages::Loss;
-use crate::protocol::{Effect, Ending, Request};
+use crate::protocol::{Effect, Ending, Request, Term};
 
 /// What a few statements take at most, if nothing goes wrong.
 const BRISK: u64 = 60;
@@ -85,7 +85,7 @@ impl World {
         }
         if let Some(session) = replica.campaign.session().filter(|_| replica.shut_down.is_none()) {
             for (name, (holder, term)) in &self.database.names {
-                let hold = (name.clone(), crate::protocol::Term::new(*term));
+                let hold = (name.clone(), Term::new(*term));
                 if *holder == Some(session.id)
                     && let Some(since) = self.orphaned.get(&hold)
                 {
@@ -120,9 +120,9 @@ impl World {
             Request::Close { id } => {
                 let runs = works().any(|(_, work)| work.session == *id);
                 assert!(!runs, "I4: {id} is closed at {} ms while a work of it runs", self.now);
-                let lost = |replica: &Replica| replica.lost.iter().any(|(lost, _)| lost == id);
-                let held = !self.database.held(*id).is_empty() && self.database.sessions.contains_key(id);
-                if held && self.replicas.iter().flatten().any(lost) {
+                let mut replicas = self.replicas.iter().flatten();
+                let lost = replicas.any(|replica| replica.lost.iter().any(|(lost, _)| lost == id));
+                if lost && self.database.sessions.contains_key(id) && !self.database.held(*id).is_empty() {
                     self.told.count("lost and closed with names");
                 }
             }
@@ -146,7 +146,7 @@ impl World {
             match effect {
                 Effect::Trusted { session, good } => {
                     if let Some(heard) = heard {
-                        assert_eq!(super::millis(*good), heard.started, "I5: trusted since another moment");
+                        assert_eq!(millis(*good), heard.started, "I5: trusted since another moment");
                     }
                     let known = replica.good.contains_key(session);
                     let revived = known && replica.without.is_some();
@@ -168,8 +168,8 @@ impl World {
                     let claimed = self.database.claims.get(&hold);
                     assert_eq!(claimed, Some(session), "I4: {name} was not claimed before {now} ms");
                     assert!(!self.orphaned.contains_key(&hold), "I7: {name} is adopted at {now} ms");
-                    let alone = replica.shut_down.is_none();
-                    assert!(alone, "{name} is begun during a shutdown at {now} ms");
+                    let campaigns = replica.shut_down.is_none();
+                    assert!(campaigns, "{name} is begun during a shutdown at {now} ms");
                 }
                 Effect::End { name, term, ending: Ending::LeaseLost } if !all_lost => {
                     if let Some(Work { session, .. }) = replica.works.get(name) {
@@ -219,13 +219,9 @@ impl World {
             return;
         }
         for name in &self.names {
-            let running: Vec<(&WorkName, &Work)> = self
-                .replicas
-                .iter()
-                .flatten()
-                .filter_map(|replica| replica.works.get_key_value(name))
-                .collect();
-            let [(_, leader)] = running.as_slice() else { panic!("{} leaders of {name}", running.len()) };
+            let leaders: Vec<&Work> =
+                self.replicas.iter().flatten().filter_map(|replica| replica.works.get(name)).collect();
+            let [leader] = leaders.as_slice() else { panic!("{} leaders of {name}", leaders.len()) };
             assert!(self.database.is_held(name, leader.session, leader.term), "{name} is somebody else's");
         }
         for replica in self.replicas.iter().flatten() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::wire::Wire;
-use super::{DEADLINE, GRACE, LEASE, MARGIN, RENEW, at, millis, names, timings};
+use super::{CAMPAIGN, DEADLINE, GRACE, LEASE, MARGIN, RENEW, at, millis, names, timings};
 use crate::name::WorkName;
 use crate::protocol::{Campaign, Request, Session, SessionId, Term};
 
@@ -106,7 +106,7 @@ impl Replica {
             | Request::Reap { .. }
             | Request::Claim { .. }
             | Request::Held { .. }
-            | Request::Release { .. } => super::CAMPAIGN,
+            | Request::Release { .. } => CAMPAIGN,
             _ => 0,
         };
         self.disturbed = self.disturbed.max(now + quiet).max(started + RENEW);

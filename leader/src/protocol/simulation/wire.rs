@@ -121,8 +121,8 @@ impl World {
         let was_there = |id| self.database.sessions.contains_key(id);
         let closes = matches!(request, Request::Close { id } if was_there(id));
         let reply = self.database.answer(request, self.now);
-        if let Reply::Claimed(won) = &reply {
-            self.told.count_many("claimed", won.len() as u64);
+        if let Reply::Released { kept } = &reply {
+            self.told.count_many("locked at its release", kept.len() as u64);
         }
         if self.hints {
             let freed = freed(request, &reply);

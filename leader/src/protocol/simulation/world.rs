@@ -19,7 +19,8 @@ pub(super) struct World {
     pub(super) kind: Kind,
     pub(super) names: Vec<WorkName>,
     pub(super) database: Database,
-    pub(super) replicas: Vec<Option<Replica>>,
+    /// Boxed, as they are taken out and put back all the time.
+    pub(super) replicas: Vec<Option<Box<Replica>>>,
     /// When the next one starts in its place.
     pub(super) starts: [u64; REPLICAS],
     /// Until when nothing passes between it and the database.
@@ -121,7 +122,7 @@ impl World {
         let id = SessionId::new(self.ids);
         self.database.answer(&Request::Ensure { names: names() }, self.now);
         self.database.answer(&Request::Open { id }, self.now);
-        let mut replica = Replica::start(index, self.now, id, self.ids, self.rng.u64(..));
+        let mut replica = Box::new(Replica::start(index, self.now, id, self.ids, self.rng.u64(..)));
         self.apply(&mut replica, None);
         self.replicas[index] = Some(replica);
     }
@@ -219,13 +220,19 @@ impl World {
         }
     }
 
+    /// What runs a statement goes on for a while at the server, as does what cannot be reached.
     fn roll_back(&mut self, index: usize, work: &mut Work) {
-        if let Some((id, _)) = work.open.take() {
-            if self.is_cut(index) {
-                self.database.fences.end_at(id, self.cut_until[index]);
-            } else {
-                self.database.fences.end(id);
-            }
+        let Some((id, _)) = work.open.take() else { return };
+        let reach = self.now.max(self.cut_until[index]);
+        let ends = if self.now < FAULTS_UNTIL && self.database.fences.runs(id) {
+            reach + self.rng.u64(..600)
+        } else {
+            reach
+        };
+        if ends > self.now {
+            self.database.fences.end_at(id, ends);
+        } else {
+            self.database.fences.end(id);
         }
     }
 
