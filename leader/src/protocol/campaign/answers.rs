@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::failures::Failures;
 use super::hints::is_wanted;
 use super::{Campaign, LOOK_AGAIN, Plan, Tables};
 use crate::clock::Moment;
@@ -86,6 +87,10 @@ impl Campaign {
         };
         match reply {
             Ok(Reply::Renewed(Some(digest))) => {
+                if !session.sound {
+                    // The database did not answer, and does again.
+                    self.failures = Failures::default();
+                }
                 session.renewed(started);
                 let id = session.id;
                 self.effects.push(Effect::Trusted { session: id, good: started });

@@ -22,13 +22,17 @@ impl Failures {
         self.0.remove(&statement);
     }
 
-    /// Whether it is the first of its series. The quiet doubles with each, up to `most`.
+    /// Whether it is the first of its series, after which a renewal is asked for and nothing more. The quiet after the second
+    /// doubles with each, up to `most`.
     pub(super) fn failed(&mut self, statement: Statement, now: Moment, most: Duration) -> bool {
-        let failing = self.0.entry(statement).or_insert(Failing { times: 0, quiet_until: now });
-        let quiet = LOOK_AGAIN.saturating_mul(1 << failing.times.min(10)).min(most);
+        let Some(failing) = self.0.get_mut(&statement) else {
+            self.0.insert(statement, Failing { times: 1, quiet_until: now });
+            return true;
+        };
+        let quiet = LOOK_AGAIN.saturating_mul(1 << (failing.times - 1).min(10)).min(most);
         failing.times += 1;
         failing.quiet_until = now + quiet;
-        failing.times == 1
+        false
     }
 
     /// When it may be sent, if it is due at that moment.

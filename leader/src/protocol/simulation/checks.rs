@@ -3,7 +3,7 @@
 use super::replica::{Replica, Work};
 use super::wire::Heard;
 use super::world::World;
-use super::{ATTEMPT, DEADLINE, Kind, RELEASE, RENEW, SETTLED, millis};
+use super::{ATTEMPT, CAMPAIGN, DEADLINE, Kind, RELEASE, RENEW, SETTLED, millis};
 use crate::name::WorkName;
 use crate::protocol::messages::Loss;
 use crate::protocol::{Effect, Ending, Request, Term};
@@ -78,7 +78,8 @@ impl World {
         replica.lost.retain(|(id, _)| sessions.contains_key(id));
         if replica.shut_down.is_none() && replica.without.is_none() {
             for (id, lost) in &replica.lost {
-                let by = (*lost).max(replica.ended).max(replica.disturbed) + BRISK;
+                // Its closing may have failed twice and more, and is not tried for a while then.
+                let by = (*lost).max(replica.ended).max(replica.disturbed) + BRISK + CAMPAIGN;
                 let winds_down = replica.works.values().any(|work| work.session == *id);
                 assert!(winds_down || now <= by, "I6: replica {index} has not closed {id} at {now} ms");
             }
