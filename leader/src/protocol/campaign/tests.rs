@@ -271,6 +271,7 @@ fn what_fails_for_ever_is_sent_less_and_less_often() {
             campaign.answer(attempt, reply, at(millis));
             if scan {
                 scans.push(millis);
+                assert!(scans.len() < 100, "it spins: {scans:?}");
             }
         }
     }
