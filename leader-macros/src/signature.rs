@@ -127,29 +127,18 @@ fn check_modifiers(head: &Head, errors: &Errors) {
 
 fn check_generics(head: &Head, errors: &Errors) {
     for parameter in &head.generics.params {
-        match parameter {
-            GenericParam::Type(parameter) => {
-                let ident = &parameter.ident;
-                errors.at(
-                    parameter,
-                    format_args!("a work cannot be generic: write a type instead of `{ident}`"),
-                );
+        let message = match parameter {
+            GenericParam::Type(of) => {
+                format!("a work cannot be generic: write a type instead of `{}`", of.ident)
             }
-            GenericParam::Const(parameter) => {
-                let ident = &parameter.ident;
-                errors.at(
-                    parameter,
-                    format_args!("a work cannot be generic: write a value instead of `{ident}`"),
-                );
+            GenericParam::Const(of) => {
+                format!("a work cannot be generic: write a value instead of `{}`", of.ident)
             }
-            GenericParam::Lifetime(parameter) => {
-                let lifetime = &parameter.lifetime;
-                errors.at(
-                    parameter,
-                    format_args!("a work cannot borrow: write `'static` instead of `{lifetime}`"),
-                );
+            GenericParam::Lifetime(of) => {
+                format!("a work cannot borrow: write `'static` instead of `{}`", of.lifetime)
             }
-        }
+        };
+        errors.at(parameter, message);
     }
     if let Some(clause) = &head.generics.where_clause {
         errors.at(clause, "a work cannot have a `where` clause: leave it out");

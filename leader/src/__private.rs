@@ -1,7 +1,5 @@
 //! What the attribute macro names in its expansion. Not for people: nothing here keeps its form between versions.
 
-use std::future::Future;
-
 pub use crate::__registration as registration;
 pub use crate::Tenure;
 pub use crate::state::{FromStates, Need, Shared, States};

@@ -52,6 +52,9 @@ enum Source {
     Injected(Arc<dyn Fn() -> Moment + Send + Sync>),
 }
 
+/// The longest that a wake-up from suspend goes unnoticed.
+pub(crate) const TICK: Duration = Duration::from_millis(250);
+
 impl Clock {
     /// The machine's clock since boot, suspend included.
     pub(crate) fn machine() -> Self {
@@ -84,8 +87,6 @@ impl Clock {
     ///
     /// Cancel safe.
     pub(crate) async fn sleep_until(&self, moment: Moment) {
-        /// The longest that a wake-up from suspend goes unnoticed.
-        const TICK: Duration = Duration::from_millis(250);
         loop {
             let left = moment.since(self.now());
             if left.is_zero() {

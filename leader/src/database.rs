@@ -106,9 +106,9 @@ impl Target {
 /// For people: without its password.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(address) => {
+            Self::Postgres(ref address) => {
                 let options = address.options();
                 let socket = options.get_socket().map(|path| path.display().to_string());
                 let host = socket.as_deref().unwrap_or_else(|| options.get_host());
@@ -116,7 +116,7 @@ impl fmt::Display for Target {
                 write!(f, "PostgreSQL at {host}:{}/{database}", options.get_port())
             }
             #[cfg(feature = "mysql")]
-            Self::MySql(address) => {
+            Self::MySql(ref address) => {
                 let options = address.options();
                 let socket = options.get_socket().map(|path| path.display().to_string());
                 let host = socket.as_deref().unwrap_or_else(|| options.get_host());
@@ -124,7 +124,7 @@ impl fmt::Display for Target {
                 write!(f, "MySQL or MariaDB at {host}:{}/{database}", options.get_port())
             }
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(address) => {
+            Self::Sqlite(ref address) => {
                 write!(f, "the SQLite file {}", address.options().get_filename().display())
             }
             #[cfg(any(test, feature = "test-util"))]

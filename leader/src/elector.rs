@@ -1,7 +1,6 @@
 //! What a replica starts.
 
 use std::fmt;
-use std::future::Future;
 use std::panic::Location;
 use std::pin::pin;
 use std::sync::Arc;
@@ -306,8 +305,9 @@ impl Builder {
     /// many are registered.
     fn check(&mut self) -> Result<(Namespace, Works, usize), Error> {
         self.timings.validate()?;
-        let namespace = Namespace::new(&self.namespace)
-            .map_err(|why| Error::Config(format!("the namespace {:?} {why}", self.namespace)))?;
+        let namespace = Namespace::new(&self.namespace).map_err(|why| {
+            Error::Config(format!("the namespace {:?} cannot be used: {why}", self.namespace))
+        })?;
         let annotated = WORKS.iter().filter(|_| self.annotated).map(Candidate::from_macro);
         let candidates: Vec<Candidate> = annotated.chain(std::mem::take(&mut self.works)).collect();
         let registered = candidates.len();

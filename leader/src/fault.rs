@@ -112,14 +112,14 @@ impl Fault {
                 )
             }
             Self::Name { name, why, place } => {
-                write!(f, "the name {name:?} of the work at {place} {why}")
+                write!(f, "the name {name:?} of the work at {place} cannot be used: {why}")
             }
             Self::MissingState { name, type_name, place } => write!(
                 f,
                 "the work `{name}` at {place} takes `State<{type_name}>`; give it with `.state(…)` on the builder"
             ),
             Self::NotAName { name, why, asked_by, places } => {
-                write!(f, "the name {name:?} in `{asked_by}` at {} {why}", Joined(places))
+                write!(f, "the name {name:?} in `{asked_by}` at {} cannot be used: {why}", Joined(places))
             }
             Self::NotRegistered { name, asked_by, places } => {
                 write!(
@@ -129,7 +129,10 @@ impl Fault {
                 )
             }
             Self::NotExpected { name, place } => {
-                write!(f, "the work `{name}` at {place} is registered and `expect` does not name it")
+                write!(
+                    f,
+                    "the work `{name}` at {place} is registered and `expect` does not name it; add it there, or leave the work out"
+                )
             }
         }
     }

@@ -84,19 +84,19 @@ impl Namespace {
 #[non_exhaustive]
 pub enum NameError {
     /// No character at all.
-    #[error("is empty")]
+    #[error("a name cannot be empty")]
     Empty,
     /// Nothing but blanks.
-    #[error("is blank")]
+    #[error("a name cannot be blank")]
     Blank,
     /// A blank at the beginning or the end.
-    #[error("begins or ends with a blank")]
+    #[error("a name cannot begin or end with a blank")]
     Padded,
     /// A control character, NUL among them.
-    #[error("contains a control character")]
+    #[error("a name cannot contain a control character")]
     Control,
     /// More bytes than the column holds.
-    #[error("has {bytes} bytes, and at most {max} fit")]
+    #[error("a name has at most {max} bytes, and this one has {bytes}")]
     TooLong {
         /// The length of the text in bytes.
         bytes: usize,

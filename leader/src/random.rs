@@ -14,7 +14,5 @@ pub(crate) fn bits() -> u128 {
 
 /// A generator for jitter.
 pub(crate) fn generator() -> fastrand::Rng {
-    let [low, high] =
-        [bits(), bits() >> 64].map(|bits| u64::try_from(bits & u128::from(u64::MAX)).unwrap_or_default());
-    fastrand::Rng::with_seed(low ^ high)
+    fastrand::Rng::with_seed(getrandom::u64().expect("the operating system has no randomness to give"))
 }

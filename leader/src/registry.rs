@@ -226,14 +226,14 @@ mod tests {
         assert_eq!(
             Error::Registration(refused(candidates, &wishes)).to_string(),
             "9 faults in the registered works:
-  the name \"\" in `except` at main.rs:4 is empty
-  the name \" bad\" of the work at jobs.rs:3 in `jobs` begins or ends with a blank
-  the name \" bad\" in `expect` at main.rs:1 begins or ends with a blank
+  the name \"\" in `except` at main.rs:4 cannot be used: a name cannot be empty
+  the name \" bad\" of the work at jobs.rs:3 in `jobs` cannot be used: a name cannot begin or end with a blank
+  the name \" bad\" in `expect` at main.rs:1 cannot be used: a name cannot begin or end with a blank
   the work `a` at jobs.rs:5 in `jobs` takes `State<alloc::string::String>`; give it with `.state(…)` on the builder
   the work `a` is registered 2 times: jobs.rs:5 in `jobs`, jobs.rs:7 in `jobs`; rename all but one
-  the name \"bad\\n\" of the work at jobs.rs:4 in `jobs` begins or ends with a blank
+  the name \"bad\\n\" of the work at jobs.rs:4 in `jobs` cannot be used: a name cannot begin or end with a blank
   `expect` at main.rs:1 names the work `gone`, which is not registered
-  the work `surplus` at jobs.rs:9 in `jobs` is registered and `expect` does not name it
+  the work `surplus` at jobs.rs:9 in `jobs` is registered and `expect` does not name it; add it there, or leave the work out
   `only` at main.rs:2, main.rs:3 names the work `typo`, which is not registered
 if that is a surprise: the linker drops a crate that nobody names, and `use that_crate as _;` keeps it"
         );

@@ -66,7 +66,6 @@ pub struct Holder {
 }
 
 /// The statement that `lease!` reads; `now` is the present in the dialect's own words.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn leases(now: &str) -> sqlx::AssertSqlSafe<String> {
     sqlx::AssertSqlSafe(format!(
         "SELECT n.namespace, n.name, n.term, n.elected_at_ms, s.id, s.instance, s.expires_at_ms - {now}, n.session_id \
@@ -101,7 +100,6 @@ macro_rules! lease {
         })
     }};
 }
-#[allow(unused_imports, reason = "each database's file uses it")]
 pub(crate) use lease;
 
 /// What a replica leads, as its elector sees it.

@@ -14,7 +14,6 @@ pub(crate) mod sqlite;
 pub use any::AnyStore;
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Once;
 use std::time::Duration;
@@ -134,8 +133,6 @@ pub(crate) enum Cause {
     NoTables,
     /// The role lacks rights, or the server or file is read-only; what to do about it is in the text.
     Refused(String),
-    /// The database cannot carry leases at all.
-    Unfit(String),
     /// Anything else: the connection is not used again.
     Broken,
 }
@@ -151,9 +148,8 @@ impl StoreError {
     }
 
     /// A database whose kind or version cannot carry leases.
-    pub(crate) fn unfit(why: impl Into<String>) -> Self {
-        let why = why.into();
-        Self::new(Cause::Unfit(why.clone()), why)
+    pub(crate) fn unfit(why: impl Into<BoxError>) -> Self {
+        Self::new(Cause::Broken, why)
     }
 }
 
@@ -172,6 +168,10 @@ impl std::error::Error for StoreError {
     }
 }
 
+/// Touches nothing, and is refused all the same where a right is missing.
+pub(crate) const RIGHTS: &str = "UPDATE leader_names SET term = term WHERE false; \
+     UPDATE leader_sessions SET expires_at_ms = expires_at_ms WHERE false; DELETE FROM leader_sessions WHERE false";
+
 /// Whole milliseconds, as the tables count.
 pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
@@ -183,14 +183,12 @@ pub(crate) fn left(millis: i64) -> Duration {
 }
 
 /// The tables are missing, and nobody may create them.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn missing(tables: &str) -> StoreError {
     let why = "the tables of `leader` are missing and creating them is turned off; run this SQL";
     StoreError::new(Cause::NoTables, format!("{why}:\n{tables}"))
 }
 
 /// Reads an id back from the tables.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn session_id(text: &str) -> Result<SessionId, StoreError> {
     SessionId::parse(text).ok_or_else(|| {
         StoreError::new(Cause::Broken, format!("`{text}` in the tables is not the id of a session"))
@@ -199,7 +197,6 @@ pub(crate) fn session_id(text: &str) -> Result<SessionId, StoreError> {
 
 /// Reads names and terms back from the tables. A name that no `WorkName` can be was not written by this library, and
 /// nobody campaigns for it.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn holds(
     rows: impl IntoIterator<Item = Result<(String, i64), StoreError>>,
 ) -> Result<Vec<Hold>, StoreError> {
@@ -216,7 +213,6 @@ pub(crate) fn holds(
 /// A row of a scan, the same five columns on every database: a vacant name with the session it points to and whether
 /// that has expired; an expired session and its replica; the time until the next expiry; or, if `expired` is false, the
 /// number of names.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) struct ScanRow {
     pub(crate) name: Option<String>,
     pub(crate) session: Option<String>,
@@ -225,7 +221,6 @@ pub(crate) struct ScanRow {
     pub(crate) instance: Option<String>,
 }
 
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn scan(rows: impl IntoIterator<Item = Result<ScanRow, StoreError>>) -> Result<Scan, StoreError> {
     let mut scan = Scan::default();
     for row in rows {
@@ -256,7 +251,6 @@ pub(crate) fn scan(rows: impl IntoIterator<Item = Result<ScanRow, StoreError>>) 
 }
 
 /// The tables refuse such a row, unless somebody made others. It must not stop everything else.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 fn leave_out(error: &StoreError, name: Option<&str>) {
     static TOLD: Once = Once::new();
 
@@ -270,14 +264,12 @@ fn leave_out(error: &StoreError, name: Option<&str>) {
 }
 
 /// Those of the names still held that were asked for under this very term.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn asked(held: Vec<Hold>, asked: &[Hold]) -> Vec<Hold> {
     let asked: std::collections::HashSet<&Hold> = asked.iter().collect();
     held.into_iter().filter(|hold| asked.contains(hold)).collect()
 }
 
 /// Bytes as hexadecimal digits, which every SQL dialect and setting reads the same way.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn hex(text: &str) -> String {
     use std::fmt::Write as _;
 
@@ -289,32 +281,27 @@ pub(crate) fn hex(text: &str) -> String {
 }
 
 /// A JSON array of the items, each of them valid JSON.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 fn json_array<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     format!("[{}]", items.join(","))
 }
 
 /// A name as a JSON string. Names hold no control characters, so that two escapes are all.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn json_name(name: &WorkName) -> String {
     format!("\"{}\"", name.as_str().replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// Names as a JSON array of strings.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn json_names(names: &[WorkName]) -> String {
     json_array(names.iter().map(json_name))
 }
 
 /// Ids of sessions as a JSON array of strings.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn json_ids(ids: &[SessionId]) -> String {
     json_array(ids.iter().map(|id| format!("\"{id}\"")))
 }
 
 /// Names and terms as a JSON array of pairs.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn json_holds(holds: &[Hold]) -> String {
     json_array(holds.iter().map(|(name, term)| format!("[{},{term}]", json_name(name))))
 }

@@ -2,7 +2,6 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -417,7 +416,7 @@ impl Ending {
 ///
 /// A work that returns it, wrapped however deep, has ended as it should. The outcome is judged by type, down the chain
 /// of [`source`](StdError::source)s, so wrap it with something that keeps the source.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended(pub(crate) Ending);
 
 impl Ended {
@@ -429,12 +428,6 @@ impl Ended {
     /// See [`Ending::with`].
     pub fn with(self, error: impl Into<BoxError>) -> Failed {
         self.0.with(error)
-    }
-}
-
-impl fmt::Debug for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Ended").field(&self.0).finish()
     }
 }
 

@@ -94,7 +94,7 @@ pub fn store(
     lease: Duration,
 ) -> Result<AnyStore, Error> {
     let namespace = Namespace::new(namespace)
-        .map_err(|why| Error::Config(format!("the namespace {namespace:?} {why}")))?;
+        .map_err(|why| Error::Config(format!("the namespace {namespace:?} cannot be used: {why}")))?;
     let target = database.into().resolve("the test needs")?;
     Ok(target.open(Scope {
         namespace: namespace.clone(),

@@ -61,7 +61,7 @@ impl Timings {
     ///
     /// [`TimingsError`] names the first rule that is broken, with the values that break it.
     pub fn validate(&self) -> Result<(), TimingsError> {
-        /// Expiry and terms are counted in whole milliseconds by 64-bit integers of the database.
+        /// Far below where sums of milliseconds overflow 64 bits.
         const LONGEST: Duration = Duration::from_hours(24);
 
         for (name, value) in [
@@ -76,9 +76,7 @@ impl Timings {
             ("look", self.look),
         ] {
             if value < Duration::from_millis(1) {
-                return Err(TimingsError(format!(
-                    "`{name}` is {value:?}; none may be zero, give it at least 1ms"
-                )));
+                return Err(TimingsError(format!("`{name}` is {value:?}; give it at least 1ms")));
             }
             if value > LONGEST {
                 return Err(TimingsError(format!("`{name}` is {value:?}; give it at most a day")));
@@ -106,7 +104,7 @@ impl Timings {
         self.attempt.unwrap_or(self.deadline / 2)
     }
 
-    /// After which a server ends a fenced transaction that sits idle (I8): never longer than the lease.
+    /// After which a server ends a fenced transaction that sits idle (I8): no longer than the lease, and at least a second.
     pub(crate) fn fence_idle(&self) -> Duration {
         const LONGEST: Duration = Duration::from_secs(10);
         /// The databases count in seconds.

@@ -16,7 +16,6 @@ mod sqlite;
 pub use error::TransactionError;
 
 use std::fmt;
-use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -58,8 +57,6 @@ pub struct Transaction<DB: Fenced> {
     tenure: Tenure,
     /// Taken when the transaction is over.
     connection: Option<PoolConnection<DB>>,
-    begun: bool,
-    fenced: bool,
     /// A nested `begin` is under way, or was dropped half-way.
     nesting: bool,
 }
@@ -196,7 +193,7 @@ impl<DB: Fenced> DerefMut for Transaction<DB> {
         let connection =
             self.connection.as_mut().expect("the connection is there until the transaction is over");
         assert!(
-            !self.begun || (!self.nesting && DB::TransactionManager::get_transaction_depth(connection) > 0),
+            !self.nesting && DB::TransactionManager::get_transaction_depth(connection) > 0,
             "the fenced transaction was rolled back under its user, by a nested `begin` that was dropped; run it again"
         );
         connection
@@ -215,10 +212,7 @@ impl<DB: Fenced> Drop for Transaction<DB> {
 
 impl<DB: Fenced> fmt::Debug for Transaction<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transaction")
-            .field("tenure", &self.tenure)
-            .field("fenced", &self.fenced)
-            .finish_non_exhaustive()
+        f.debug_struct("Transaction").field("tenure", &self.tenure).finish_non_exhaustive()
     }
 }
 
@@ -284,7 +278,6 @@ impl Tenure {
         self.check()?;
         let key = self.key(true);
         let begun = DB::begin(transaction.connection()?, &key).await;
-        (transaction.begun, transaction.fenced) = (true, true);
         match begun {
             Ok(true) => Ok(transaction),
             Ok(false) => {
@@ -336,11 +329,11 @@ impl Tenure {
         DB: Fenced,
         E: From<TransactionError>,
     {
-        let mut transaction = self.begin(pool).await.map_err(E::from)?;
+        let mut transaction = self.begin(pool).await?;
         let done = self.until_ended(work(&mut transaction)).await;
         match done {
             Ok(Ok(value)) => {
-                transaction.commit().await.map_err(E::from)?;
+                transaction.commit().await?;
                 Ok(value)
             }
             Ok(Err(error)) => {
@@ -373,7 +366,6 @@ impl Tenure {
         let begun = self.until_ended(async {
             let mut transaction = self.open(pool).await?;
             DB::begin_bare(transaction.connection()?, &self.key(true)).await?;
-            transaction.begun = true;
             Ok::<_, TransactionError>(transaction)
         });
         let transaction = begun.await??;
@@ -443,10 +435,10 @@ impl Tenure {
 
     async fn open<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
         let connection = Some(pool.acquire().await?);
-        Ok(Transaction { tenure: self.clone(), connection, begun: false, fenced: false, nesting: false })
+        Ok(Transaction { tenure: self.clone(), connection, nesting: false })
     }
 
-    /// What a database means that does not know the tenure: either somebody else was elected and nobody here has heard
+    /// What it means that a database does not know the tenure: either somebody else was elected and nobody here has heard
     /// of it yet, or it is another database.
     async fn stranger(&self) -> TransactionError {
         match self.confirm().await {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, TICK};
 use crate::event::{Event, EventKind, Reporter};
 use crate::exit;
 use crate::name::WorkName;
@@ -21,9 +21,6 @@ use crate::tenure::Tenure;
 
 /// The exit status of a process that ends because a work ignored the loss of its lease.
 pub const EXIT_STATUS: i32 = 70;
-
-/// How long a process that was suspended goes unnoticed, and a loss that nobody announced.
-const TICK: Duration = Duration::from_millis(250);
 
 /// A work that still runs although its time after the loss of its lease is over.
 #[derive(Clone, Debug)]

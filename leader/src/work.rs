@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 
 use crate::Tenure;

@@ -51,8 +51,11 @@ async fn a_role_that_may_not_create_is_shown_the_sql_on_postgres() {
     // One right too few is missed now, and not when the first claim is refused.
     for right in ["UPDATE ON leader_names", "UPDATE ON leader_sessions", "DELETE ON leader_sessions"] {
         database.execute(&format!("REVOKE {right} FROM limited")).await;
-        refused(elector(&url), &["permission denied", "grant the role SELECT, INSERT, UPDATE and DELETE"])
-            .await;
+        refused(
+            elector(&url),
+            &["permission denied", "grant the role SELECT, INSERT and UPDATE on both tables, and DELETE"],
+        )
+        .await;
         assert_eq!(database.number("SELECT count(*) FROM leader_sessions").await, 0, "{right}");
         database.execute(grant).await;
     }
@@ -83,7 +86,11 @@ async fn a_user_that_may_not_create_is_shown_the_sql_on_mysql() {
         [("UPDATE", "leader_names"), ("UPDATE", "leader_sessions"), ("DELETE", "leader_sessions")]
     {
         database.execute(&format!("REVOKE {right} ON `{name}`.{table} FROM limited@'%'")).await;
-        refused(elector(&url), &["denied", "grant the user SELECT, INSERT, UPDATE and DELETE"]).await;
+        refused(
+            elector(&url),
+            &["denied", "grant the user SELECT, INSERT and UPDATE on both tables, and DELETE"],
+        )
+        .await;
         assert_eq!(database.number("SELECT count(*) FROM leader_sessions").await, 0, "{right} on {table}");
         database.execute(&format!("GRANT {right} ON `{name}`.{table} TO limited@'%'")).await;
     }

@@ -359,28 +359,26 @@ impl Store for MemoryStore {
     }
 
     async fn release(&mut self, id: SessionId, holds: &[Hold]) -> Result<Vec<Hold>, StoreError> {
-        let kept = self
-            .statement(Operation::Release, |tables, _| {
-                let mut kept = Vec::new();
-                for (name, term) in holds {
-                    let key = self.key(name);
-                    let locked = tables.is_locked(&key);
-                    if let Some(row) = tables.names.get_mut(&key)
-                        && row.session == Some(id)
-                        && row.term == term.get()
-                    {
-                        if locked {
-                            kept.push((name.clone(), *term));
-                        } else {
-                            row.session = None;
-                        }
+        self.statement(Operation::Release, |tables, _| {
+            let mut kept = Vec::new();
+            for (name, term) in holds {
+                let key = self.key(name);
+                let locked = tables.is_locked(&key);
+                if let Some(row) = tables.names.get_mut(&key)
+                    && row.session == Some(id)
+                    && row.term == term.get()
+                {
+                    if locked {
+                        kept.push((name.clone(), *term));
+                    } else {
+                        row.session = None;
                     }
                 }
-                self.database.0.freed.send_modify(|times| *times += 1);
-                kept
-            })
-            .await?;
-        Ok(kept)
+            }
+            self.database.0.freed.send_modify(|times| *times += 1);
+            kept
+        })
+        .await
     }
 
     async fn end_fenced(&mut self, fenced: &[(WorkName, SessionId)]) -> Result<u64, StoreError> {
@@ -406,10 +404,8 @@ impl Store for MemoryStore {
     fn hang_up(&mut self) {}
 
     async fn changed(&mut self) -> Hint {
-        if self.freed.changed().await.is_err() {
-            // Nobody is left to give anything back.
-            std::future::pending::<()>().await;
-        }
+        // The sender is the database's, which this store keeps.
+        let _ = self.freed.changed().await;
         Hint::Look
     }
 }

@@ -7,7 +7,7 @@ use sqlx::mysql::{MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, MySqlConnection, Row, raw_sql};
 use tokio::time::Instant;
 
-use super::{Cause, ScanRow, Scope, Store, StoreError, hex, missing};
+use super::{Cause, RIGHTS, ScanRow, Scope, Store, StoreError, hex, missing};
 use crate::database::Address;
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
@@ -97,12 +97,7 @@ impl Store for MySql {
             }
             self.run(TABLES).await?;
         }
-        // Touches nothing, and is refused all the same where a right is missing.
-        self.run(
-            "UPDATE leader_names SET term = term WHERE false; \
-             UPDATE leader_sessions SET expires_at_ms = expires_at_ms WHERE false; DELETE FROM leader_sessions WHERE false",
-        )
-        .await?;
+        self.run(RIGHTS).await?;
         // Only Galera has this variable, and no other way of asking is without an error elsewhere.
         let galera = self.run("SHOW SESSION VARIABLES LIKE 'wsrep_on'").await?;
         if let Some(row) = galera.rows.first()
@@ -338,7 +333,7 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
         Some(LOCK_WAIT | 1213 | 1020) => Cause::Transient,
         Some(1146) => Cause::NoTables,
         Some(1142 | 1044 | 1227) => Cause::Refused(format!(
-            "grant the user SELECT, INSERT, UPDATE and DELETE on both tables; if they are missing, let it create them or run this SQL:\n{TABLES}"
+            "grant the user SELECT, INSERT and UPDATE on both tables, and DELETE on `leader_sessions`; if they are missing, let it create them or run this SQL:\n{TABLES}"
         )),
         Some(1290 | 1792 | 1836) => {
             Cause::Refused("the server is read-only; give the address of the primary".to_owned())

@@ -15,8 +15,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql
 use listener::Mailbox;
 
 use super::{
-    Cause, Companion, ScanRow, Scope, Store, StoreError, hex, json_holds, json_ids, json_names, millis,
-    missing, session_id,
+    Cause, Companion, RIGHTS, ScanRow, Scope, Store, StoreError, hex, json_holds, json_ids, json_names,
+    millis, missing, session_id,
 };
 use crate::database::Address;
 use crate::name::WorkName;
@@ -37,10 +37,7 @@ const OLDEST: i64 = 120_000;
 pub(crate) struct Postgres {
     address: Address<sqlx::Postgres>,
     scope: Scope,
-    connection: Option<PgConnection>,
-    /// `SET LOCAL synchronous_commit` where a role or database default is `off`: a renewal that a crash forgets is a
-    /// lease that two replicas believe in.
-    durable: &'static str,
+    dialled: Option<Dialled>,
     heard: Arc<Mailbox>,
     /// It was said that releases cannot be announced.
     told: bool,
@@ -48,17 +45,16 @@ pub(crate) struct Postgres {
     left_behind: bool,
 }
 
+/// A connection, and what makes a commit on it durable: `SET LOCAL synchronous_commit` where a role or database default is
+/// `off`. A renewal that a crash forgets is a lease that two replicas believe in.
+struct Dialled {
+    connection: PgConnection,
+    durable: &'static str,
+}
+
 impl Postgres {
     pub(crate) fn new(address: Address<sqlx::Postgres>, scope: Scope) -> Self {
-        Self {
-            address,
-            scope,
-            connection: None,
-            durable: "",
-            heard: Arc::default(),
-            told: false,
-            left_behind: false,
-        }
+        Self { address, scope, dialled: None, heard: Arc::default(), told: false, left_behind: false }
     }
 
     /// The channel that releases of this namespace are announced on. Identifiers hold 63 bytes, so a digest of it.
@@ -72,7 +68,7 @@ impl Postgres {
 
     async fn run(&mut self, statement: &str) -> Result<Vec<PgRow>, StoreError> {
         let attempt = millis(self.scope.attempt);
-        let (connection, durable) = self.connection().await?;
+        let Dialled { connection, durable } = self.dialled().await?;
         let message = format!(
             "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL lock_timeout = '2s'; \
              SET LOCAL statement_timeout = '{attempt}ms'; {durable}{statement}",
@@ -80,22 +76,21 @@ impl Postgres {
         raw_sql(AssertSqlSafe(message)).fetch_all(connection).await.map_err(failed)
     }
 
-    /// The connection, and what makes a commit on it durable.
-    async fn connection(&mut self) -> Result<(&mut PgConnection, &'static str), StoreError> {
-        let connection = if let Some(connection) = self.connection.take() {
-            connection
+    async fn dialled(&mut self) -> Result<&mut Dialled, StoreError> {
+        let dialled = if let Some(dialled) = self.dialled.take() {
+            dialled
         } else {
             let options = self.address.options().disable_statement_logging();
             let mut connection = PgConnection::connect_with(&options).await.map_err(failed)?;
             let look = "SELECT current_setting('synchronous_commit')";
             let row = raw_sql(look).fetch_one(&mut connection).await.map_err(failed)?;
-            self.durable = match get::<String>(&row, 0)?.as_str() {
+            let durable = match get::<String>(&row, 0)?.as_str() {
                 "off" => "SET LOCAL synchronous_commit = on; ",
                 _ => "",
             };
-            connection
+            Dialled { connection, durable }
         };
-        Ok((self.connection.insert(connection), self.durable))
+        Ok(self.dialled.insert(dialled))
     }
 
     /// Frees names, says so, and returns them.
@@ -137,11 +132,8 @@ impl Store for Postgres {
     async fn prepare(&mut self, create: bool) -> Result<(), StoreError> {
         const LOOK: &str = "SELECT current_setting('server_version_num')::bigint, pg_is_in_recovery(), \
              to_regclass('leader_sessions') IS NOT NULL AND to_regclass('leader_names') IS NOT NULL";
-        /// Touches nothing, and is refused all the same where a right is missing.
-        const RIGHTS: &str = "UPDATE leader_names SET term = term WHERE false; \
-             UPDATE leader_sessions SET expires_at_ms = expires_at_ms WHERE false; DELETE FROM leader_sessions WHERE false";
-        let (connection, _) = self.connection().await?;
-        let row = raw_sql(LOOK).fetch_one(connection).await.map_err(failed)?;
+        let dialled = self.dialled().await?;
+        let row = raw_sql(LOOK).fetch_one(&mut dialled.connection).await.map_err(failed)?;
         let version: i64 = get(&row, 0)?;
         let standby: bool = get(&row, 1)?;
         let there: bool = get(&row, 2)?;
@@ -166,11 +158,11 @@ impl Store for Postgres {
 
     async fn ensure(&mut self, names: &[WorkName]) -> Result<(), StoreError> {
         let statement = format!(
-            "INSERT INTO leader_names (namespace, name) SELECT {}, w.name FROM {} AS w (name) \
-             WHERE NOT EXISTS (SELECT 1 FROM leader_names n WHERE n.namespace = {0} AND n.name = w.name) \
+            "INSERT INTO leader_names (namespace, name) SELECT {namespace}, w.name FROM {names} AS w (name) \
+             WHERE NOT EXISTS (SELECT 1 FROM leader_names n WHERE n.namespace = {namespace} AND n.name = w.name) \
              ORDER BY w.name COLLATE \"C\" ON CONFLICT DO NOTHING",
-            self.namespace(),
-            elements(&json_names(names)),
+            namespace = self.namespace(),
+            names = elements(&json_names(names)),
         );
         self.run(&statement).await.map(drop)
     }
@@ -338,7 +330,7 @@ impl Store for Postgres {
     }
 
     fn hang_up(&mut self) {
-        self.connection = None;
+        self.dialled = None;
     }
 
     async fn changed(&mut self) -> Hint {
@@ -419,7 +411,7 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
         Some("40001" | "40P01" | "55P03") => Cause::Transient,
         Some("42P01") => Cause::NoTables,
         Some("42501") => Cause::Refused(format!(
-            "grant the role SELECT, INSERT, UPDATE and DELETE on both tables; if they are missing, let it create them or run this SQL:\n{TABLES}"
+            "grant the role SELECT, INSERT and UPDATE on both tables, and DELETE on `leader_sessions`; if they are missing, let it create them or run this SQL:\n{TABLES}"
         )),
         Some("25006") => Cause::Refused(READ_ONLY.to_owned()),
         _ => Cause::Broken,

@@ -119,19 +119,17 @@ impl Sqlite {
     }
 
     async fn connection(&mut self) -> Result<&mut SqliteConnection, StoreError> {
-        if self.connection.is_none() {
-            let connection = loop {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => loop {
                 match SqliteConnection::connect_with(&self.options).await.map_err(failed) {
                     Ok(connection) => break connection,
-                    Err(error) if error.cause == Cause::Transient => {
-                        tokio::time::sleep(AGAIN).await;
-                    }
+                    Err(error) if error.cause == Cause::Transient => tokio::time::sleep(AGAIN).await,
                     Err(error) => return Err(error),
                 }
-            };
-            self.connection = Some(connection);
-        }
-        self.connection.as_mut().ok_or_else(|| StoreError::new(Cause::Broken, "not connected"))
+            },
+        };
+        Ok(self.connection.insert(connection))
     }
 
     /// Runs one statement that writes, as soon as the file lets it. It ends at the latest when the attempt is given up.

@@ -6,7 +6,7 @@ use futures::{Stream, StreamExt};
 use sqlx::Either;
 use sqlx_core::transaction::TransactionManager;
 
-use super::{Database, Future, Key, Pool};
+use super::{Database, Key, Pool};
 
 use crate::status::Lease;
 

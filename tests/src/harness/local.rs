@@ -1,7 +1,6 @@
 //! Electors inside the test, what they report, and a work that does what the test says.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

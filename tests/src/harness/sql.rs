@@ -1,6 +1,5 @@
 //! Statements of tests that run on every database.
 
-use std::future::Future;
 use std::time::Duration;
 
 use leader::Fenced;

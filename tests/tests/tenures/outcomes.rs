@@ -1,7 +1,6 @@
 //! What a work returns, and what is made of it.
 
 use std::fmt;
-use std::future::Future;
 use std::panic::panic_any;
 use std::pin::Pin;
 use std::task::{Context, Poll};

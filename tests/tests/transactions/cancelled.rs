@@ -1,6 +1,5 @@
 //! A future that is dropped anywhere leaves no open transaction in the pool (sqlx issues 4385 and 4393).
 
-use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;

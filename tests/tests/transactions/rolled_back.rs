@@ -2,7 +2,6 @@
 //! by nobody, and their commit says so.
 
 use std::any::Any;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 

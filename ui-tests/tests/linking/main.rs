@@ -82,17 +82,17 @@ fn faults_of_all_crates_are_reported_at_once() {
         said_by("clashing"),
         format!(
             "15 faults in the registered works:
-  the name \"\" in `except` at app/src/bin/clashing.rs:32 is empty
-  the name \" \" in `only` at app/src/bin/clashing.rs:31 is blank
+  the name \"\" in `except` at app/src/bin/clashing.rs:32 cannot be used: a name cannot be empty
+  the name \" \" in `only` at app/src/bin/clashing.rs:31 cannot be used: a name cannot be blank
   `expect` at app/src/bin/clashing.rs:28, app/src/bin/clashing.rs:29 names the work `gone`, which is not registered
   `except` at app/src/bin/clashing.rs:32 names the work `gone`, which is not registered
   the work `janitor` is registered 2 times: app/src/bin/clashing.rs:25, app/src/bin/clashing.rs:26; rename all but one
   the work `mail` is registered 2 times: jobs/src/lib.rs:5 in `jobs`, reports/src/lib.rs:5 in `reports`; rename all but one
-  the name \"{long}\" in `except` at app/src/bin/clashing.rs:32 has 192 bytes, and at most 191 fit
-  the name \"padded \" of the work at app/src/bin/clashing.rs:27 begins or ends with a blank
-  the name \"padded \" in `expect` at app/src/bin/clashing.rs:28 begins or ends with a blank
+  the name \"{long}\" in `except` at app/src/bin/clashing.rs:32 cannot be used: a name has at most 191 bytes, and this one has 192
+  the name \"padded \" of the work at app/src/bin/clashing.rs:27 cannot be used: a name cannot begin or end with a blank
+  the name \"padded \" in `expect` at app/src/bin/clashing.rs:28 cannot be used: a name cannot begin or end with a blank
   the work `report` is registered 2 times: app/src/bin/clashing.rs:24, reports/src/lib.rs:8 in `reports`; rename all but one
-  the work `solo` at app/src/bin/clashing.rs:18 in `clashing` is registered and `expect` does not name it
+  the work `solo` at app/src/bin/clashing.rs:18 in `clashing` is registered and `expect` does not name it; add it there, or leave the work out
   the work `sweep` at app/src/bin/clashing.rs:14 in `clashing::inner` takes `State<&str>`; give it with `.state(…)` on the builder
   the work `sweep` at app/src/bin/clashing.rs:14 in `clashing::inner` takes `State<u8>`; give it with `.state(…)` on the builder
   the work `sweep` is registered 3 times: app/src/bin/clashing.rs:8 in `clashing`, app/src/bin/clashing.rs:14 in `clashing::inner`, jobs/src/lib.rs:13 in `jobs::night`; rename all but one

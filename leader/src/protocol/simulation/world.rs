@@ -8,7 +8,7 @@ use super::faults::{Fault, faults};
 use super::replica::{Replica, Work};
 use super::told::Told;
 use super::wire::{Heard, Stray};
-use super::{DEADLINE, END, FAULTS_UNTIL, Kind, LEASE, REPLICAS, SETTLED, at, millis, names, timings};
+use super::{END, FAULTS_UNTIL, Kind, LEASE, REPLICAS, SETTLED, at, millis, names, timings};
 use crate::name::WorkName;
 use crate::protocol::messages::Loss;
 use crate::protocol::{Effect, Ending, Hint, Hold, Next, Request, SessionId};
