@@ -345,8 +345,9 @@ impl Application {
             "INSERT INTO ledger (name, term, instance, seq, at_ms) VALUES ($1, $2, $3, $4, $5)";
 
         macro_rules! append {
-            ($pool:expr, $insert:expr) => {{
+            ($pool:expr, $insert:expr, $prepared:expr) => {{
                 let row = sqlx::query($insert)
+                    .persistent($prepared)
                     .bind(tenure.name())
                     .bind(tenure.term().get())
                     .bind(tenure.instance())
@@ -365,9 +366,10 @@ impl Application {
             }};
         }
         match self.pool.get_or_try_init(|| self.open()).await? {
-            Pool::Postgres(pool) => append!(pool, INSERT_POSTGRES),
-            Pool::MySql(pool) => append!(pool, INSERT),
-            Pool::Sqlite(pool) => append!(pool, INSERT),
+            // Under a name it would stay on a connection of the server that a pooler gives to others next.
+            Pool::Postgres(pool) => append!(pool, INSERT_POSTGRES, false),
+            Pool::MySql(pool) => append!(pool, INSERT, true),
+            Pool::Sqlite(pool) => append!(pool, INSERT, true),
         }
         Ok(())
     }

@@ -164,6 +164,8 @@ impl Fault {
             | Self::FreezeServer
             | Self::ReadOnly
             | Self::FailOver
+            | Self::KillPooler
+            | Self::FreezePooler
             | Self::DropTables { .. }
             | Self::RestoreTables
             | Self::Lock

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::conditions::Conditions;
 use super::schedule::Timed;
 use crate::harness::database::LedgerRow;
 use crate::harness::{Event, Kind};
@@ -34,6 +35,12 @@ pub const GRACE: Duration = Duration::from_millis(1500);
 pub struct History {
     /// On which database.
     pub kind: Kind,
+    /// Under which conditions.
+    pub conditions: Conditions,
+    /// What of them was not there, before the first start or after the last end.
+    pub unmet: Vec<String>,
+    /// How many transactions PgBouncer has carried since its last start.
+    pub pooled: u64,
     /// From the first start to the last order to stop.
     pub watched: Span,
     /// Every process of a replica.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::checker::{Verdict, Violation, check};
+use super::conditions::Conditions;
 use super::history::{History, Span};
 use super::schedule::Timed;
 use super::untested::untested;
@@ -16,8 +17,12 @@ use super::untested::untested;
 pub struct Report {
     /// On which database.
     pub database: String,
-    /// What its schedule was drawn from.
+    /// What its conditions and its schedule were drawn from.
     pub seed: u64,
+    /// Under which conditions it was.
+    pub conditions: Conditions,
+    /// How many transactions PgBouncer has carried since its last start.
+    pub pooled: u64,
     /// How long it was watched.
     pub seconds: i64,
     /// How many processes there were.
@@ -55,6 +60,8 @@ impl Report {
         Self {
             database: history.kind.to_string(),
             seed,
+            conditions: history.conditions,
+            pooled: history.pooled,
             seconds: history.watched.length() / 1_000,
             processes: history.processes.len(),
             faults,
@@ -84,13 +91,16 @@ pub fn reports_as_json(reports: &[Report]) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { database, seed, seconds, processes, faults, met, untested, .. } = self;
-        let Self { stalled, verdict, logs, context, .. } = self;
+        let Self { database, seed, conditions, seconds, processes, faults, met, untested, .. } = self;
+        let Self { pooled, stalled, verdict, logs, context, .. } = self;
         let all: usize = faults.values().sum();
-        writeln!(f, "{database}: seed {seed}, {seconds} s, {processes} processes")?;
+        writeln!(f, "{database}: seed {seed}, {conditions}, {seconds} s, {processes} processes")?;
         writeln!(f, "    {all} faults: {}", listed(faults))?;
         if !met.is_empty() {
             writeln!(f, "    messages: {}", listed(met))?;
+        }
+        if conditions.route.is_pooled() {
+            writeln!(f, "    {pooled} transactions by PgBouncer since its last start")?;
         }
         let all: usize = verdict.tenures.values().sum();
         writeln!(f, "    {all} tenures: {}", listed(&verdict.tenures))?;

@@ -58,7 +58,7 @@ fn may_fail_to_start(history: &History, process: &Process) -> bool {
     let cut_off = history.disturbances.iter().any(|disturbance| {
         let meant = match disturbance.timed.fault {
             Fault::KillBackends { .. } => true,
-            Fault::Link { replica, .. } => replica == process.replica,
+            Fault::Link { replica, .. } | Fault::Reroute { replica } => replica == process.replica,
             _ => false,
         };
         meant && disturbance.span.meets(process.alive)
