@@ -91,6 +91,8 @@ pub struct Process {
     pub status: Option<i32>,
     /// A line of its log about a panic.
     pub panic: Option<String>,
+    /// How many of its transactions the database could not serialize.
+    pub conflicts: usize,
     /// The file of its log.
     pub log: String,
     /// What was done to it.

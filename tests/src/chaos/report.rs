@@ -27,6 +27,8 @@ pub struct Report {
     pub seconds: i64,
     /// How many processes there were.
     pub processes: usize,
+    /// How many transactions the database could not serialize.
+    pub conflicts: usize,
     /// How many faults of each kind took effect.
     pub faults: BTreeMap<String, usize>,
     /// How many messages met each trouble of a link.
@@ -62,6 +64,7 @@ impl Report {
             seed,
             conditions: history.conditions,
             pooled: history.pooled,
+            conflicts: history.processes.iter().map(|process| process.conflicts).sum(),
             seconds: history.watched.length() / 1_000,
             processes: history.processes.len(),
             faults,
@@ -92,7 +95,7 @@ pub fn reports_as_json(reports: &[Report]) -> String {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { database, seed, conditions, seconds, processes, faults, met, untested, .. } = self;
-        let Self { pooled, stalled, verdict, logs, context, .. } = self;
+        let Self { pooled, conflicts, stalled, verdict, logs, context, .. } = self;
         let all: usize = faults.values().sum();
         writeln!(f, "{database}: seed {seed}, {conditions}, {seconds} s, {processes} processes")?;
         writeln!(f, "    {all} faults: {}", listed(faults))?;
@@ -111,7 +114,11 @@ impl fmt::Display for Report {
             .collect();
         let excused = if excused.is_empty() { "none".to_owned() } else { listed(&excused) };
         writeln!(f, "    excused: {excused}")?;
-        writeln!(f, "    {} rows, and {} that failovers lost", verdict.rows, verdict.vanished)?;
+        writeln!(
+            f,
+            "    {} rows, and {} that failovers lost; {conflicts} transactions that were no series",
+            verdict.rows, verdict.vanished
+        )?;
         writeln!(f, "    the machine stalled for {stalled} ms")?;
         writeln!(
             f,

@@ -179,6 +179,7 @@ fn process(replica: usize) -> Process {
         overdue: false,
         status: Some(0),
         panic: None,
+        conflicts: 0,
         log: String::new(),
         faults: Vec::new(),
     }
@@ -484,6 +485,14 @@ fn processes_end_as_they_should() {
     broken(|process| process.asked = None).breaks(Breach::Exit);
     broken(|process| process.status = None).breaks(Breach::Exit);
     broken(|process| (process.status, process.events) = (None, Vec::new())).passes();
-    broken(|process| process.overdue = true).breaks(Breach::Exit);
+    let overdue = || broken(|process| process.overdue = true);
+    overdue().breaks(Breach::Exit);
+    overdue().disturbed(cut(0), 20_000, 21_000).breaks(Breach::Exit);
+    let swallowed = |replica| {
+        let trouble = Trouble::Swallowed { way: Way::FromServer };
+        Fault::Link { replica, whose: Whose::Works, trouble }
+    };
+    overdue().disturbed(swallowed(1), 20_000, 21_000).breaks(Breach::Exit);
+    overdue().disturbed(swallowed(0), 20_000, 21_000).passes_by(Excuse::Unanswered);
     broken(|process| process.panic = Some("panicked at".to_owned())).breaks(Breach::Exit);
 }
