@@ -10,11 +10,11 @@ use crate::harness::{Isolation, Kind, PATIENCE, PgBouncer, eventually};
 
 /// Those of all replicas. There are none where there is no server.
 pub(super) struct Routes {
-    routes: Vec<Route>,
+    routes: Vec<ReplicaRoute>,
     pooler: Option<PgBouncer>,
 }
 
-struct Route {
+struct ReplicaRoute {
     link: Link,
     is_pooled: AtomicBool,
 }
@@ -35,7 +35,7 @@ impl Routes {
         }
         let mut routes = Vec::with_capacity(REPLICAS);
         for is_pooled in conditions.route.first() {
-            routes.push(Route { link: Link::to(database).await, is_pooled: is_pooled.into() });
+            routes.push(ReplicaRoute { link: Link::to(database).await, is_pooled: is_pooled.into() });
         }
         let routes = Self { routes, pooler };
         routes.point(place);
@@ -71,7 +71,7 @@ impl Routes {
 
     /// That of a replica leads by the pooler if it did not, and the other way round.
     pub(super) fn change(&self, replica: usize, place: &Place) {
-        let Route { link, is_pooled } = &self.routes[replica];
+        let ReplicaRoute { link, is_pooled } = &self.routes[replica];
         is_pooled.fetch_xor(true, Ordering::Relaxed);
         self.point(place);
         link.cut_old();
@@ -81,7 +81,7 @@ impl Routes {
     pub(super) async fn unmet(&self, conditions: Conditions, place: &Place) -> Vec<String> {
         let kind = place.database.kind;
         let mut unmet = Vec::new();
-        for (replica, Route { link, is_pooled }) in self.routes.iter().enumerate() {
+        for (replica, ReplicaRoute { link, is_pooled }) in self.routes.iter().enumerate() {
             if let Some(level) = conditions.isolation {
                 let shown = async || Isolation::shown(kind, link.url()).await.ok();
                 let shown = eventually("an isolation level", PATIENCE, shown).await;
@@ -109,7 +109,7 @@ impl Routes {
     }
 
     fn point(&self, place: &Place) {
-        for Route { link, is_pooled } in &self.routes {
+        for ReplicaRoute { link, is_pooled } in &self.routes {
             match &self.pooler {
                 Some(pooler) if is_pooled.load(Ordering::Relaxed) => {
                     link.switch_to(&place.database.by_pooler(place.server(), pooler));
