@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leader_tests::chaos::schedule::{Schedule, Timed};
-use leader_tests::chaos::{Options, Report, run_all};
+use leader_tests::chaos::{Asked, Conditions, Options, Report, run_all};
 use leader_tests::harness::{Kind, any_seed};
 
 const LENGTH: Duration = Duration::from_secs(20);
@@ -16,7 +16,8 @@ async fn no_promise_is_broken_by_known_faults() {
 
     let reports = no_promise_is_broken(SEED).await;
     for (report, kind) in reports.iter().zip(Kind::ALL) {
-        let drawn = Schedule::random(kind, SEED, LENGTH);
+        let Conditions { route, .. } = Conditions::random(kind, SEED, Asked::default());
+        let drawn = Schedule::random(kind, route, SEED, LENGTH);
         let drawn: BTreeSet<_> = drawn.faults.iter().map(Timed::label).collect();
         let enough = if kind == Kind::Sqlite { 10 } else { 24 };
         assert!(drawn.len() >= enough, "draw another one than {drawn:?}");
@@ -35,7 +36,7 @@ async fn no_promise_is_broken_by_any_faults() {
 async fn no_promise_is_broken(seed: u64) -> Vec<Report> {
     println!("LEADER_TEST_SEED={seed}");
     let program = env!("CARGO_BIN_EXE_replica").into();
-    let options = Options { program, seed, length: LENGTH };
+    let options = Options { program, seed, length: LENGTH, asked: Asked::default() };
     let reports = run_all(&options, &Kind::ALL).await.expect("a directory for logs");
     for report in &reports {
         println!("{report}");

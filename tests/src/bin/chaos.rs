@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
-use leader_tests::chaos::{Options, Report, reports_as_json, run_all};
-use leader_tests::harness::{Kind, any_seed};
+use leader_tests::chaos::{Asked, Conditions, Options, Report, Route, reports_as_json, run_all};
+use leader_tests::harness::{Isolation, Kind, any_seed};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
@@ -17,8 +17,13 @@ async fn main() -> anyhow::Result<ExitCode> {
     eprintln!("seed {seed}");
     let program = std::env::current_exe()?.with_file_name("replica");
     ensure!(program.exists(), "build the program `replica` first: `cargo build -p leader-tests --bins`");
-    let options = Options { program, seed, length: Duration::from_secs(flags.seconds) };
-    let reports = run_all(&options, &flags.database.kinds()).await.context("logs cannot be kept")?;
+    let asked = Asked { isolation: flags.isolation, route: flags.route };
+    let options = Options { program, seed, length: Duration::from_secs(flags.seconds), asked };
+    let kinds = flags.database.kinds();
+    for kind in &kinds {
+        eprintln!("{kind}: {}", Conditions::random(*kind, seed, asked));
+    }
+    let reports = run_all(&options, &kinds).await.context("logs cannot be kept")?;
     if flags.json {
         println!("{}", reports_as_json(&reports));
     } else {
@@ -33,8 +38,8 @@ async fn main() -> anyhow::Result<ExitCode> {
 #[derive(Parser)]
 #[command(name = "chaos")]
 struct Flags {
-    /// What the faults are drawn from: the same seed, the same faults at the same times [default: `LEADER_TEST_SEED`, or by
-    /// chance]
+    /// What conditions and faults are drawn from: the same seed, the same faults at the same times [default:
+    /// `LEADER_TEST_SEED`, or by chance]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// How long faults come, before ten seconds without any
@@ -43,6 +48,12 @@ struct Flags {
     /// On which database; all of them run side by side
     #[arg(long, value_enum, default_value_t = Databases::All)]
     database: Databases,
+    /// The level of transactions that ask for none; SQLite has no such default [default: drawn]
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    isolation: Option<Isolation>,
+    /// How replicas come to PostgreSQL [default: drawn]
+    #[arg(long, value_enum)]
+    route: Option<Route>,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,

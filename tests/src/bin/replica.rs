@@ -61,6 +61,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         url: flags.database_url.clone(),
         connections: flags.app_pool,
         every: Duration::from_millis(flags.every),
+        count_every: flags.count_every,
         pool: OnceCell::new(),
         seq: AtomicI64::new(0),
     });
@@ -110,6 +111,10 @@ struct Flags {
     /// The pace of the works, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 100)]
     every: u64,
+    /// A work that appends counts the rows before every Nth of them, in the same transaction, and leaves that when its
+    /// tenure ends
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    count_every: Option<i64>,
     /// How many connections the pool of the works has
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     app_pool: u32,
@@ -278,6 +283,7 @@ struct Application {
     url: String,
     connections: u32,
     every: Duration,
+    count_every: Option<i64>,
     /// Opened by the first work that needs it, so that it is the elector that judges the URL.
     pool: OnceCell<Pool>,
     /// How many rows this process has written.
@@ -339,24 +345,36 @@ impl Application {
 
     /// Appends one row to the ledger.
     async fn append(&self, kind: Kind, tenure: &Tenure) -> anyhow::Result<()> {
+        const COUNT: &str = "SELECT count(*) FROM ledger";
         /// `?` in place of PostgreSQL's numbered parameters.
         const INSERT: &str = "INSERT INTO ledger (name, term, instance, seq, at_ms) VALUES (?, ?, ?, ?, ?)";
         const INSERT_POSTGRES: &str =
             "INSERT INTO ledger (name, term, instance, seq, at_ms) VALUES ($1, $2, $3, $4, $5)";
 
         macro_rules! append {
-            ($pool:expr, $insert:expr) => {{
+            ($pool:expr, $insert:expr, $prepared:expr) => {{
+                let seq = self.seq.fetch_add(1, Ordering::Relaxed);
                 let row = sqlx::query($insert)
+                    .persistent($prepared)
                     .bind(tenure.name())
                     .bind(tenure.term().get())
                     .bind(tenure.instance())
-                    .bind(self.seq.fetch_add(1, Ordering::Relaxed));
+                    .bind(seq);
                 if let Kind::Plain = kind {
                     tenure.check()?;
                     row.bind(now_ms()).execute($pool).await?;
                 } else {
                     let mut transaction = tenure.begin($pool).await?;
-                    row.bind(now_ms()).execute(&mut *transaction).await?;
+                    let row = row.bind(now_ms());
+                    if self.count_every.is_some_and(|every| seq % every == 0) {
+                        let both = async {
+                            sqlx::raw_sql(COUNT).execute(&mut *transaction).await?;
+                            row.execute(&mut *transaction).await
+                        };
+                        tenure.until_ended(both).await??;
+                    } else {
+                        row.execute(&mut *transaction).await?;
+                    }
                     if let Kind::SlowLedger = kind {
                         tenure.sleep(self.every).await?;
                     }
@@ -365,9 +383,10 @@ impl Application {
             }};
         }
         match self.pool.get_or_try_init(|| self.open()).await? {
-            Pool::Postgres(pool) => append!(pool, INSERT_POSTGRES),
-            Pool::MySql(pool) => append!(pool, INSERT),
-            Pool::Sqlite(pool) => append!(pool, INSERT),
+            // Under a name it would stay on a connection of the server that a pooler gives to others next.
+            Pool::Postgres(pool) => append!(pool, INSERT_POSTGRES, false),
+            Pool::MySql(pool) => append!(pool, INSERT, true),
+            Pool::Sqlite(pool) => append!(pool, INSERT, true),
         }
         Ok(())
     }

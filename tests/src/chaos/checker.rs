@@ -54,6 +54,9 @@ pub enum Excuse {
     /// No overlap: a start that failed with nothing in its way. It has half the deadline, and the machine is busy. A
     /// violation where it is not the exception.
     SlowStart,
+    /// No overlap: a process that did not stop in time. Its works may wait for an answer that was swallowed: while the lease
+    /// is kept nobody ends that but whoever stops the process.
+    Unanswered,
 }
 
 /// Something that must not be.
@@ -164,6 +167,8 @@ impl Fault {
             | Self::FreezeServer
             | Self::ReadOnly
             | Self::FailOver
+            | Self::KillPooler
+            | Self::FreezePooler
             | Self::DropTables { .. }
             | Self::RestoreTables
             | Self::Lock

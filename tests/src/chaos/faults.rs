@@ -6,9 +6,10 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Connection, MySql, Postgres, Sqlite, SqliteConnection, raw_sql};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::conditions::Conditions;
 use super::history::{Disturbance, Span};
-use super::link::Link;
 use super::operator;
+use super::route::Routes;
 use super::schedule::{Fault, Timed};
 use crate::harness::{Kind, Server, Sql, TestDatabase, now_ms};
 
@@ -16,8 +17,7 @@ use crate::harness::{Kind, Server, Sql, TestDatabase, now_ms};
 pub(super) struct Site {
     /// The one that everybody uses comes last; before it those that were lost.
     places: Mutex<Vec<Arc<Place>>>,
-    /// One of each replica; none where there is no server.
-    pub(super) links: Vec<Link>,
+    pub(super) routes: Routes,
 }
 
 /// Where the database is.
@@ -28,8 +28,10 @@ pub(super) struct Place {
 }
 
 impl Site {
-    pub(super) fn new(database: TestDatabase, server: Option<Server>, links: Vec<Link>) -> Self {
-        Self { places: Mutex::new(vec![Arc::new(Place { database, server })]), links }
+    pub(super) async fn new(database: TestDatabase, server: Option<Server>, conditions: Conditions) -> Self {
+        let place = Place { database, server };
+        let routes = Routes::lay(conditions, &place).await;
+        Self { places: Mutex::new(vec![Arc::new(place)]), routes }
     }
 
     /// Where everybody looks for the database now, and how many failovers that is after the first place.
@@ -45,7 +47,7 @@ impl Site {
         let (mut came, mut missed) = (true, None);
         match timed.fault {
             Fault::Link { replica, whose, trouble } => {
-                let link = &self.links[replica];
+                let link = self.routes.link(replica);
                 let before = link.met_of(whose, trouble);
                 link.set(whose, Some(trouble));
                 sleep_until(until).await;
@@ -68,6 +70,22 @@ impl Site {
                 let went = self.fail_over(timed.length).await;
                 missed = Some(Span { from, until: went.until });
                 from = went.from;
+            }
+            Fault::KillPooler => {
+                let pooler = self.routes.pooler();
+                pooler.kill();
+                sleep_until(until).await;
+                pooler.start().await;
+            }
+            Fault::FreezePooler => {
+                self.routes.pooler().stop();
+                sleep_until(until).await;
+                self.routes.pooler().cont();
+            }
+            Fault::Reroute { replica } => {
+                // No failover in between.
+                let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+                self.routes.change(replica, places.last().expect("there is always one"));
             }
             Fault::KillBackends { count } => came = self.kill_backends(count).await,
             Fault::Lock => came = self.lock("", timed.length).await,
@@ -133,11 +151,10 @@ impl Site {
         tokio::task::spawn_blocking(move || old.server().kill()).await.expect("the server ends");
         let went = Span { from, until: now_ms() };
         standby.promote().await;
-        for link in &self.links {
-            link.switch_to(&database);
-        }
         let place = Arc::new(Place { database, server: Some(standby) });
-        self.places.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        self.routes.fail_over(&place);
+        places.push(place);
         went
     }
 
@@ -192,7 +209,7 @@ impl Site {
 }
 
 impl Place {
-    fn server(&self) -> &Server {
+    pub(super) fn server(&self) -> &Server {
         self.server.as_ref().expect("no fault of servers where there is none")
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::conditions::Conditions;
 use super::schedule::Timed;
 use crate::harness::database::LedgerRow;
 use crate::harness::{Event, Kind};
@@ -34,6 +35,12 @@ pub const GRACE: Duration = Duration::from_millis(1500);
 pub struct History {
     /// On which database.
     pub kind: Kind,
+    /// Under which conditions.
+    pub conditions: Conditions,
+    /// What of them was not there, before the first start or after the last end.
+    pub unmet: Vec<String>,
+    /// How many transactions PgBouncer has carried since its last start.
+    pub pooled: u64,
     /// From the first start to the last order to stop.
     pub watched: Span,
     /// Every process of a replica.
@@ -84,6 +91,8 @@ pub struct Process {
     pub status: Option<i32>,
     /// A line of its log about a panic.
     pub panic: Option<String>,
+    /// How many of its transactions the database could not serialize.
+    pub conflicts: usize,
     /// The file of its log.
     pub log: String,
     /// What was done to it.

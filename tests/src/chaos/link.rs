@@ -42,6 +42,11 @@ impl Link {
         self.proxy.switch_to(database);
     }
 
+    /// Whatever is still sent on a connection that was dialled before now ends it.
+    pub(super) fn cut_old(&self) {
+        lock(&self.known).old = self.proxy.connections();
+    }
+
     /// How many messages met each trouble so far.
     pub(super) fn met(&self) -> BTreeMap<String, usize> {
         let mut met = BTreeMap::new();
@@ -78,6 +83,8 @@ impl Link {
 /// What is known of connections.
 #[derive(Debug, Default)]
 struct Known {
+    /// Connections up to this one are cut.
+    old: usize,
     /// Those that have committed a fenced transaction. Keepers never do.
     of_works: HashSet<usize>,
     /// Where something was lost: what follows it does not arrive either.
@@ -102,6 +109,7 @@ impl Known {
         };
         let concerned = |of| of == Way::Both || of == way;
         let fate = match trouble {
+            _ if connection <= self.old => return Fate::Cut,
             _ if self.lost.contains(&(connection, way)) => return lose(message),
             Some(Trouble::Swallowed { way: of }) if concerned(of) => {
                 self.lost.insert((connection, way));

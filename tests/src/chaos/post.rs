@@ -136,6 +136,7 @@ impl Post {
             overdue: false,
             status: None,
             panic: None,
+            conflicts: 0,
             log: log.display().to_string(),
             faults: Vec::new(),
         };
@@ -181,6 +182,9 @@ impl Post {
         process.events = replica.events();
         let log = std::fs::read(&process.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
+        let conflicts = ["could not serialize access", "Deadlock found"];
+        let conflicts = log.lines().filter(|line| conflicts.iter().any(|conflict| line.contains(conflict)));
+        process.conflicts = conflicts.count();
         process.panic = log.lines().find(|line| line.contains("panicked at")).map(ToOwned::to_owned);
         self.past.push(process);
     }

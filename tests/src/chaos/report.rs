@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::checker::{Verdict, Violation, check};
+use super::conditions::Conditions;
 use super::history::{History, Span};
 use super::schedule::Timed;
 use super::untested::untested;
@@ -16,12 +17,18 @@ use super::untested::untested;
 pub struct Report {
     /// On which database.
     pub database: String,
-    /// What its schedule was drawn from.
+    /// What its conditions and its schedule were drawn from.
     pub seed: u64,
+    /// Under which conditions it was.
+    pub conditions: Conditions,
+    /// How many transactions PgBouncer has carried since its last start.
+    pub pooled: u64,
     /// How long it was watched.
     pub seconds: i64,
     /// How many processes there were.
     pub processes: usize,
+    /// How many transactions the database could not serialize.
+    pub conflicts: usize,
     /// How many faults of each kind took effect.
     pub faults: BTreeMap<String, usize>,
     /// How many messages met each trouble of a link.
@@ -55,6 +62,9 @@ impl Report {
         Self {
             database: history.kind.to_string(),
             seed,
+            conditions: history.conditions,
+            pooled: history.pooled,
+            conflicts: history.processes.iter().map(|process| process.conflicts).sum(),
             seconds: history.watched.length() / 1_000,
             processes: history.processes.len(),
             faults,
@@ -84,13 +94,16 @@ pub fn reports_as_json(reports: &[Report]) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { database, seed, seconds, processes, faults, met, untested, .. } = self;
-        let Self { stalled, verdict, logs, context, .. } = self;
+        let Self { database, seed, conditions, seconds, processes, faults, met, untested, .. } = self;
+        let Self { pooled, conflicts, stalled, verdict, logs, context, .. } = self;
         let all: usize = faults.values().sum();
-        writeln!(f, "{database}: seed {seed}, {seconds} s, {processes} processes")?;
+        writeln!(f, "{database}: seed {seed}, {conditions}, {seconds} s, {processes} processes")?;
         writeln!(f, "    {all} faults: {}", listed(faults))?;
         if !met.is_empty() {
             writeln!(f, "    messages: {}", listed(met))?;
+        }
+        if conditions.route.is_pooled() {
+            writeln!(f, "    {pooled} transactions by PgBouncer since its last start")?;
         }
         let all: usize = verdict.tenures.values().sum();
         writeln!(f, "    {all} tenures: {}", listed(&verdict.tenures))?;
@@ -101,7 +114,11 @@ impl fmt::Display for Report {
             .collect();
         let excused = if excused.is_empty() { "none".to_owned() } else { listed(&excused) };
         writeln!(f, "    excused: {excused}")?;
-        writeln!(f, "    {} rows, and {} that failovers lost", verdict.rows, verdict.vanished)?;
+        writeln!(
+            f,
+            "    {} rows, and {} that failovers lost; {conflicts} transactions that were no series",
+            verdict.rows, verdict.vanished
+        )?;
         writeln!(f, "    the machine stalled for {stalled} ms")?;
         writeln!(
             f,

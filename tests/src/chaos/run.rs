@@ -11,6 +11,7 @@ use futures::future::join_all;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::conditions::{Asked, Conditions};
 use super::faults::Site;
 use super::history::{Disturbance, History, Span, TIMINGS, WORKS};
 use super::link::Link;
@@ -19,7 +20,7 @@ use super::post::Post;
 use super::pulse::Pulse;
 use super::report::Report;
 use super::schedule::{Lane, REPLICAS, Schedule, Timed};
-use crate::harness::{Kind, Launch, PATIENCE, Server, TestDatabase, now_ms};
+use crate::harness::{Isolation, Kind, Launch, PATIENCE, Server, TestDatabase, now_ms};
 
 /// Without a fault in the end, so that every name must find a leader.
 const CALM: Duration = Duration::from_secs(10);
@@ -36,6 +37,8 @@ pub struct Options {
     pub seed: u64,
     /// How long faults come, before the calm in the end.
     pub length: Duration,
+    /// What of the conditions is not drawn.
+    pub asked: Asked,
 }
 
 /// Runs replicas on each of these databases, side by side, and checks what they did. Where something is found, the logs
@@ -54,8 +57,10 @@ async fn run(options: &Options, database: TestDatabase, server: Option<Server>) 
     let kind = database.kind;
     // Whatever panics from here on, the logs stay.
     let mut logs = tempfile::Builder::new().prefix("leader-chaos-").disable_cleanup(true).tempdir()?;
-    let schedule = Schedule::random(kind, options.seed, options.length);
-    let history = happen(options, &schedule, logs.path(), database, server).await;
+    let conditions = Conditions::random(kind, options.seed, options.asked);
+    let schedule = Schedule::random(kind, conditions.route, options.seed, options.length);
+    let site = Site::new(database, server, conditions).await;
+    let history = happen(options, conditions, &schedule, logs.path(), site).await;
     let report = Report::of(options.seed, &history, logs.path());
     if report.is_good() {
         logs.disable_cleanup(false);
@@ -69,23 +74,18 @@ async fn run(options: &Options, database: TestDatabase, server: Option<Server>) 
 /// Runs replicas on this database while the faults of the schedule come.
 async fn happen(
     options: &Options,
+    conditions: Conditions,
     schedule: &Schedule,
     logs: &Path,
-    database: TestDatabase,
-    server: Option<Server>,
+    site: Site,
 ) -> History {
-    let kind = database.kind;
-    let mut links = Vec::new();
-    if kind != Kind::Sqlite {
-        for _ in 0..REPLICAS {
-            links.push(Link::to(&database).await);
-        }
-    }
-    let url = database.url.clone();
-    let site = Arc::new(Site::new(database, server, links));
+    let site = Arc::new(site);
+    let (_, place) = site.place();
+    let kind = place.database.kind;
+    let mut unmet = site.routes.unmet(conditions, &place).await;
     let posts = (0..REPLICAS).map(|replica| {
-        let url = site.links.get(replica).map_or(url.as_str(), Link::url);
-        Post::new(replica, &launch(options, url), logs.to_owned())
+        let launch = launch(options, conditions, &site.routes.url(replica, &place));
+        Post::new(replica, &launch, logs.to_owned())
     });
 
     let from = now_ms();
@@ -120,15 +120,23 @@ async fn happen(
     let Seen { rows, vanished, .. } = seen.expect("nothing panics there");
     let rows = rows.into_values().collect();
     let mut met = BTreeMap::new();
-    for (trouble, messages) in site.links.iter().flat_map(Link::met) {
+    for (trouble, messages) in site.routes.links().flat_map(Link::met) {
         *met.entry(trouble).or_default() += messages;
     }
-    History { kind, watched, processes, disturbances, stalls: pulse.stalls(), met, rows, vanished }
+    let (_, place) = site.place();
+    unmet.extend(site.routes.unmet(conditions, &place).await);
+    let pooled = site.routes.pooled(&place).await;
+    let stalls = pulse.stalls();
+    History { kind, conditions, unmet, pooled, watched, processes, disturbances, stalls, met, rows, vanished }
 }
 
-fn launch(options: &Options, url: &str) -> Launch {
+fn launch(options: &Options, conditions: Conditions, url: &str) -> Launch {
     let launch = Launch::bare(&options.program).flag("--database-url", url).flag("--timings", TIMINGS);
-    let launch = launch.every(EVERY);
+    let mut launch = launch.every(EVERY);
+    if conditions.isolation == Some(Isolation::Serializable) {
+        // Two works that count and append are no series, and one of them fails. If both always did, one would get nowhere.
+        launch = launch.flag("--count-every", "2");
+    }
     WORKS.iter().fold(launch, |launch, (name, kind)| launch.work(name, kind))
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::conditions::Route;
 use crate::harness::{Kind, timings};
 
 /// How many replicas there are.
@@ -103,6 +104,15 @@ pub enum Fault {
     /// The standby of PostgreSQL falls behind, its primary is cut off in the end, and the standby is promoted: what it
     /// missed was acknowledged, and is lost.
     FailOver,
+    /// PgBouncer is killed, and comes back in the end.
+    KillPooler,
+    /// PgBouncer is frozen.
+    FreezePooler,
+    /// From now on a replica comes by PgBouncer if it came directly, and the other way round: its connections are cut.
+    Reroute {
+        /// Whose.
+        replica: usize,
+    },
 }
 
 /// Connections of a replica.
@@ -178,12 +188,18 @@ pub enum Lane {
     Operator,
     /// Other processes that write.
     Lock,
+    /// PgBouncer.
+    Pooler,
+    /// The route of a replica.
+    Route(usize),
 }
 
 impl Schedule {
-    /// Draws faults for a database that fill `length`; all of them are over then.
-    pub fn random(kind: Kind, seed: u64, length: Duration) -> Self {
+    /// Draws faults for a database that fill `length`; all of them are over then. A pooler on the route adds its own, and
+    /// leaves the others as they are.
+    pub fn random(kind: Kind, route: Route, seed: u64, length: Duration) -> Self {
         let mut faults = drawing::draw(kind, seed, length);
+        faults.extend(drawing::draw_of_route(route, seed, length));
         faults.sort_by_key(|timed| timed.at);
         Self { faults }
     }
@@ -234,6 +250,9 @@ impl Timed {
             Fault::Lock => "file locked",
             Fault::LockRows { .. } => "rows locked",
             Fault::FailOver => "failover",
+            Fault::KillPooler => "pooler killed",
+            Fault::FreezePooler => "pooler frozen",
+            Fault::Reroute { .. } => "route changed",
         };
         label.to_owned()
     }
@@ -287,6 +306,8 @@ impl Fault {
             | Self::DropTables { .. }
             | Self::RestoreTables => Lane::Operator,
             Self::Lock | Self::LockRows { .. } => Lane::Lock,
+            Self::KillPooler | Self::FreezePooler => Lane::Pooler,
+            Self::Reroute { replica } => Lane::Route(replica),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::checker::Verdict;
+use super::conditions::Route;
 use super::history::{History, WORKS};
 use super::schedule::{Fault, Schedule, Timed};
 
@@ -20,6 +21,10 @@ pub(super) fn untested(history: &History, verdict: &Verdict) -> Vec<String> {
         if kind.ends_with("ledger") && !history.rows.iter().any(|row| row.row.name == name) {
             missing.push(format!("a row of {name}"));
         }
+    }
+    missing.extend_from_slice(&history.unmet);
+    if history.conditions.route == Route::Pooled && history.pooled == 0 {
+        missing.push("a transaction by PgBouncer".to_owned());
     }
     missing.extend(never_met(history));
     missing.extend(never_came(history));
@@ -50,7 +55,7 @@ fn never_came(history: &History) -> Vec<String> {
     if history.watched.length() < LONG {
         return Vec::new();
     }
-    let all = Schedule::random(history.kind, 0, HOURS);
+    let all = Schedule::random(history.kind, history.conditions.route, 0, HOURS);
     let all: BTreeSet<_> = all.faults.iter().map(Timed::class).collect();
     let came = history.came().map(Timed::class).collect();
     all.difference(&came).map(|class| format!("the fault `{class}`")).collect()
@@ -61,6 +66,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::chaos::conditions::Conditions;
     use crate::chaos::history::{Disturbance, Row, Span};
     use crate::chaos::schedule::{Trouble, Whose};
     use crate::harness::Kind;
@@ -75,6 +81,9 @@ mod tests {
         };
         History {
             kind,
+            conditions: Conditions { isolation: None, route: Route::Direct },
+            unmet: Vec::new(),
+            pooled: 0,
             watched: Span { from: 0, until: length },
             processes: Vec::new(),
             disturbances: Vec::new(),
@@ -139,14 +148,27 @@ mod tests {
         assert_eq!(untested(&[link(6_000, false)]), [""; 0]);
     }
 
+    #[test]
+    fn conditions_were_there() {
+        let mut history = minute();
+        history.conditions.route = Route::Pooled;
+        assert_eq!(untested(&history, &verdict()), ["a transaction by PgBouncer"]);
+        history.pooled = 1;
+        assert_eq!(untested(&history, &verdict()), [""; 0]);
+        history.unmet.push("serializable".to_owned());
+        assert_eq!(untested(&history, &verdict()), ["serializable"]);
+    }
+
     /// If all that is drawn takes effect.
     #[test]
     fn every_kind_of_fault_comes_in_ten_minutes() {
         let ten = 10 * MINUTE;
-        for kind in Kind::ALL {
+        let routes = [(Kind::Postgres, Route::Pooled), (Kind::Postgres, Route::Changing)];
+        for (kind, route) in Kind::ALL.map(|kind| (kind, Route::Direct)).into_iter().chain(routes) {
             for seed in 0..20 {
                 let mut all = history(kind, ten);
-                let schedule = Schedule::random(kind, seed, Duration::from_mins(10));
+                (all.conditions.route, all.pooled) = (route, 1);
+                let schedule = Schedule::random(kind, route, seed, Duration::from_mins(10));
                 all.disturbances.extend(schedule.faults.into_iter().map(|timed| done(timed, 0)));
                 assert_eq!(untested(&all, &verdict()), [""; 0], "{kind}, seed {seed}");
                 for disturbance in &mut all.disturbances {

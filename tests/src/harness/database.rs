@@ -10,9 +10,10 @@ use serde::Serialize;
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{MySqlPool, PgPool, SqlitePool};
+use sqlx::{Executor, MySqlPool, PgPool, SqlitePool};
 use tempfile::TempDir;
 
+use super::pgbouncer::PgBouncer;
 use super::servers::Server;
 use super::slots::{self, Slot};
 
@@ -164,6 +165,14 @@ impl TestDatabase {
         Self::on(standby, self.name(), Place::Own, None)
     }
 
+    /// The same by way of a pooler before its server.
+    #[must_use]
+    pub fn by_pooler(&self, server: &Server, pooler: &PgBouncer) -> Self {
+        let mut database = Self::on(server, self.name(), Place::Own, None);
+        database.url = pooler.url(self);
+        database
+    }
+
     /// Its name on its server.
     pub(crate) fn name(&self) -> &str {
         self.url.rsplit('/').next().unwrap_or_default()
@@ -213,6 +222,13 @@ impl TestDatabase {
             MySqlPoolOptions::new()
                 .max_connections(2)
                 .acquire_timeout(PATIENCE)
+                // What is not committed is not there, whatever the server's default says.
+                .after_connect(|connection, _| {
+                    Box::pin(async {
+                        connection.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
+                        Ok(())
+                    })
+                })
                 .connect_lazy(&url)
                 .map(Pool::MySql)
         };

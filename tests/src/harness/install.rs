@@ -102,7 +102,7 @@ pub(super) fn mariadb(clock: Clock) -> anyhow::Result<Installed> {
     let data = directory.join("data");
     let as_user = as_user("mysql");
 
-    let roles = directory.join("roles.sql");
+    let roles = init_file(&directory);
     std::fs::write(
         &roles,
         format!(
@@ -134,24 +134,27 @@ pub(super) fn mariadb(clock: Clock) -> anyhow::Result<Installed> {
     Ok(Installed { supervisor, command, port })
 }
 
-/// PgBouncer in transaction mode, before every database of the server at this address.
-pub(super) fn pgbouncer(host: &str, port: u16, user: &str, password: &str) -> anyhow::Result<Installed> {
+/// What MariaDB does at each start, before it answers.
+pub(super) fn init_file(directory: &Path) -> PathBuf {
+    directory.join("roles.sql")
+}
+
+/// PgBouncer with these settings for the port that it listens at.
+pub(super) fn pgbouncer(settings: impl FnOnce(u16) -> String) -> anyhow::Result<Installed> {
     let program = in_path("pgbouncer", &["/usr/sbin"])
         .context("no `pgbouncer` found: install it (Debian: `apt-get install pgbouncer`)")?;
     let mut supervisor = Supervisor::new("pgbouncer")?;
     let listens = free_port()?;
-    let settings = supervisor.directory().join("pgbouncer.ini");
-    std::fs::write(
-        &settings,
-        format!(
-            "[databases]\n* = host={host} port={port} user={user} password={password}\n\
-             [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {listens}\nunix_socket_dir =\nauth_type = any\n\
-             pool_mode = transaction\nignore_startup_parameters = extra_float_digits\nmax_client_conn = 1000\n"
-        ),
-    )?;
+    let file = pgbouncer_settings(supervisor.directory());
+    std::fs::write(&file, settings(listens))?;
     hand_over(&mut supervisor, "postgres")?;
-    let command = format!("{}{} {}", as_user("postgres"), quote(program), quote(settings));
+    let command = format!("{}{} {}", as_user("postgres"), quote(program), quote(file));
     Ok(Installed { supervisor, command, port: listens })
+}
+
+/// Where PgBouncer reads its settings.
+pub(super) fn pgbouncer_settings(directory: &Path) -> PathBuf {
+    directory.join("pgbouncer.ini")
 }
 
 /// Where a server reads how far its clock is from the machine's.

@@ -16,6 +16,7 @@
 pub mod checks;
 pub mod database;
 pub mod deployment;
+pub mod isolation;
 pub mod local;
 pub mod lock;
 pub mod logs;
@@ -32,6 +33,7 @@ mod supervisor;
 
 pub use database::{Kind, TestDatabase};
 pub use deployment::Deployment;
+pub use isolation::Isolation;
 pub use lock::Lock;
 pub use pgbouncer::PgBouncer;
 pub use proxy::{Fate, Proxy, Statement, To};

@@ -2,7 +2,7 @@
 
 use super::{Breach, Excuse, Verdict, Violation, around, disturbed, ms};
 use crate::chaos::history::{History, Process, Span};
-use crate::chaos::schedule::Fault;
+use crate::chaos::schedule::{Fault, Trouble};
 use crate::harness::timings;
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
@@ -14,10 +14,19 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             about,
         });
     };
+    let mut unanswered = 0;
     for process in &history.processes {
         for why in wrong(history, process) {
             found(process, why);
         }
+        if process.overdue && may_wait(history, process) {
+            unanswered += 1;
+        } else if process.overdue {
+            found(process, "it did not stop, with nothing in its way");
+        }
+    }
+    if unanswered > 0 {
+        verdict.excused.insert(Excuse::Unanswered, unanswered);
     }
     let mut failed: Vec<_> = history.processes.iter().collect();
     failed.retain(|process| process.status == Some(1) && !has_started(process));
@@ -32,7 +41,6 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
 }
 
 fn wrong<'a>(history: &History, process: &'a Process) -> impl Iterator<Item = &'a str> {
-    let overdue = process.overdue.then_some("it did not stop, with nothing in its way");
     let status = match process.status {
         None if process.killed.is_none() && !may_die_of_sigterm(process) => Some("a signal that nobody sent"),
         Some(0) if process.asked.is_none() => Some("nobody asked it to stop"),
@@ -45,7 +53,16 @@ fn wrong<'a>(history: &History, process: &'a Process) -> impl Iterator<Item = &'
         None | Some(0 | 1 | 70) => None,
         Some(_) => Some("no replica ends so"),
     };
-    process.panic.as_deref().into_iter().chain(overdue).chain(status)
+    process.panic.as_deref().into_iter().chain(status)
+}
+
+/// Whether something was swallowed on a connection of this process, however long ago.
+fn may_wait(history: &History, process: &Process) -> bool {
+    let mut swallowed = history.disturbances.iter().filter(|disturbance| match disturbance.timed.fault {
+        Fault::Link { replica, trouble: Trouble::Swallowed { .. }, .. } => replica == process.replica,
+        _ => false,
+    });
+    swallowed.any(|disturbance| disturbance.came && disturbance.span.meets(process.alive))
 }
 
 /// Before it listens to signals.
@@ -58,7 +75,7 @@ fn may_fail_to_start(history: &History, process: &Process) -> bool {
     let cut_off = history.disturbances.iter().any(|disturbance| {
         let meant = match disturbance.timed.fault {
             Fault::KillBackends { .. } => true,
-            Fault::Link { replica, .. } => replica == process.replica,
+            Fault::Link { replica, .. } | Fault::Reroute { replica } => replica == process.replica,
             _ => false,
         };
         meant && disturbance.span.meets(process.alive)

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::chaos::conditions::{Conditions, Route};
 use crate::chaos::history::{Disturbance, Process, Row, WORKS};
 use crate::chaos::schedule::{Timed, Trouble, Way, Whose};
 use crate::harness::database::LedgerRow;
@@ -19,6 +20,9 @@ impl Story {
         let processes = (0..3).map(process).collect();
         let mut story = Self(History {
             kind: Kind::Postgres,
+            conditions: Conditions { isolation: None, route: Route::Direct },
+            unmet: Vec::new(),
+            pooled: 0,
             watched,
             processes,
             disturbances: Vec::new(),
@@ -116,6 +120,11 @@ impl Story {
         self
     }
 
+    fn by(mut self, route: Route) -> Self {
+        self.0.conditions.route = route;
+        self
+    }
+
     fn on(mut self, kind: Kind) -> Self {
         self.0.kind = kind;
         self
@@ -170,6 +179,7 @@ fn process(replica: usize) -> Process {
         overdue: false,
         status: Some(0),
         panic: None,
+        conflicts: 0,
         log: String::new(),
         faults: Vec::new(),
     }
@@ -284,10 +294,12 @@ fn a_lease_is_lost_for_a_reason() {
     lost().disturbed(cut(0), 16_000, 18_000).passes();
     lost().disturbed(cut(0), 1_000, 16_000).breaks(Breach::Loss);
     lost().disturbed(cut(1), 16_000, 18_000).breaks(Breach::Loss);
+    lost().disturbed(Fault::FreezePooler, 16_000, 18_000).passes();
     lost().disturbed(Fault::DeleteSessions { replica: 0 }, 19_900, 19_901).passes();
     // What fails in passing is sent again, and a connection is dialled again.
     lost().disturbed(failing(0), 16_000, 20_000).breaks(Breach::Loss);
     lost().disturbed(Fault::KillBackends { count: 4 }, 19_000, 19_001).breaks(Breach::Loss);
+    lost().disturbed(Fault::Reroute { replica: 0 }, 19_000, 19_001).breaks(Breach::Loss);
 }
 
 /// Renewals share nothing with works.
@@ -423,6 +435,17 @@ fn somebody_leads_while_all_is_well() {
     assert_eq!(found.len(), 3, "the keeper does not mind: {found:?}");
     gap().on(Kind::MySql).disturbed(Fault::ReadOnly, 20_000, 25_000).passes();
 
+    // Nothing wakes a standby behind a pooler.
+    let gap = |until| Story::new().tenure(0, 5, 200, 20_000).tenure(1, 6, until, END);
+    gap(26_600).breaks_all(&[Breach::Gap; 3]);
+    for route in [Route::Pooled, Route::Changing] {
+        gap(26_600).by(route).passes();
+        gap(28_000).by(route).breaks_all(&[Breach::Gap; 3]);
+    }
+    let found = gap(30_000).disturbed(Fault::Reroute { replica: 0 }, 24_000, 24_000).verdict().violations;
+    assert_eq!(found.len(), 2, "of the other two: {found:?}");
+    gap(30_000).disturbed(Fault::FreezePooler, 24_000, 25_000).passes();
+
     // Who is frozen leads nothing.
     let frozen =
         || Story::new().lost(0, 5, 200, 30_010, 30_100).frozen(0, 20_000, 30_000).tenure(1, 6, 30_200, END);
@@ -443,6 +466,7 @@ fn processes_end_as_they_should() {
     broken_start(|story| story.disturbed(cut(0), 0, 1_000)).passes();
     broken_start(|story| story.disturbed(failing(0), 0, 1_000)).passes();
     broken_start(|story| story.disturbed(Fault::KillBackends { count: 1 }, 10, 20)).passes();
+    broken_start(|story| story.disturbed(Fault::Reroute { replica: 0 }, 10, 10)).passes();
     broken_start(|story| story.frozen(2, 0, 1_000).on(Kind::Sqlite)).passes();
     broken_start(|story| story.stalled(0, 300)).passes();
     broken_start(|story| story.frozen(2, 0, 1_000)).passes_by(Excuse::SlowStart);
@@ -461,6 +485,14 @@ fn processes_end_as_they_should() {
     broken(|process| process.asked = None).breaks(Breach::Exit);
     broken(|process| process.status = None).breaks(Breach::Exit);
     broken(|process| (process.status, process.events) = (None, Vec::new())).passes();
-    broken(|process| process.overdue = true).breaks(Breach::Exit);
+    let overdue = || broken(|process| process.overdue = true);
+    overdue().breaks(Breach::Exit);
+    overdue().disturbed(cut(0), 20_000, 21_000).breaks(Breach::Exit);
+    let swallowed = |replica| {
+        let trouble = Trouble::Swallowed { way: Way::FromServer };
+        Fault::Link { replica, whose: Whose::Works, trouble }
+    };
+    overdue().disturbed(swallowed(1), 20_000, 21_000).breaks(Breach::Exit);
+    overdue().disturbed(swallowed(0), 20_000, 21_000).passes_by(Excuse::Unanswered);
     broken(|process| process.panic = Some("panicked at".to_owned())).breaks(Breach::Exit);
 }

@@ -10,19 +10,21 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::{Fault, REPLICAS, Timed, Trouble, Way, Whose};
+use crate::chaos::conditions::Route;
 use crate::chaos::history::WORKS;
 use crate::harness::{Kind, timings};
 
 pub(super) fn draw(kind: Kind, seed: u64, length: Duration) -> Vec<Timed> {
-    let dice = Rng::with_seed(seed);
-    let mut drawing = Drawing { kind, dice, decks: HashMap::new(), dealt: Vec::new(), faults: Vec::new() };
-    let mut from = Duration::ZERO;
-    while from < length {
-        let until = (from + drawing.between(8.0..18.0)).min(length);
-        drawing.stretch(from, until);
-        from = until;
+    Drawing::new(kind, Rng::with_seed(seed)).stretches(length, Drawing::stretch)
+}
+
+/// With dice of their own.
+pub(super) fn draw_of_route(route: Route, seed: u64, length: Duration) -> Vec<Timed> {
+    if route == Route::Direct {
+        return Vec::new();
     }
-    drawing.faults
+    let drawing = Drawing::new(Kind::Postgres, Rng::with_seed(!seed));
+    drawing.stretches(length, |drawing, from, until| drawing.of_route(route, from, until))
 }
 
 struct Drawing {
@@ -36,6 +38,20 @@ struct Drawing {
 }
 
 impl Drawing {
+    fn new(kind: Kind, dice: Rng) -> Self {
+        Self { kind, dice, decks: HashMap::new(), dealt: Vec::new(), faults: Vec::new() }
+    }
+
+    fn stretches(mut self, length: Duration, draw: impl Fn(&mut Self, Duration, Duration)) -> Vec<Timed> {
+        let mut from = Duration::ZERO;
+        while from < length {
+            let until = (from + self.between(8.0..18.0)).min(length);
+            draw(&mut self, from, until);
+            from = until;
+        }
+        self.faults
+    }
+
     fn stretch(&mut self, from: Duration, until: Duration) {
         if self.kind != Kind::Sqlite && self.chance(0.2) {
             return self.failures(from, until);
@@ -95,6 +111,27 @@ impl Drawing {
             }
             self.faults.push(Timed { at, length, fault });
             at += length + self.between(0.5..4.0);
+        }
+    }
+
+    /// At most one of the pooler, and one of each replica: what else breaks, breaks by the pooler then.
+    fn of_route(&mut self, route: Route, from: Duration, until: Duration) {
+        let within = from.as_secs_f64()..until.as_secs_f64();
+        if self.chance(0.4) {
+            let (length, fault) = match self.deal("pooler", 2) {
+                0 => (self.between(0.1..2.0), Fault::KillPooler),
+                _ => (self.between(0.1..3.5), Fault::FreezePooler),
+            };
+            let at = self.between(within.clone());
+            if at + length <= until {
+                self.faults.push(Timed { at, length, fault });
+            }
+        }
+        for replica in (0..REPLICAS).filter(|_| route == Route::Changing) {
+            if self.chance(0.5) {
+                let at = self.between(within.clone());
+                self.faults.push(Timed { at, length: Duration::ZERO, fault: Fault::Reroute { replica } });
+            }
         }
     }
 
@@ -241,7 +278,7 @@ impl Drawing {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::Schedule;
+    use super::super::{Lane, Schedule};
     use super::*;
 
     const LONG: Duration = Duration::from_hours(1);
@@ -249,15 +286,34 @@ mod tests {
     #[test]
     fn a_seed_makes_one_schedule() {
         for kind in Kind::ALL {
-            assert_eq!(Schedule::random(kind, 7, LONG), Schedule::random(kind, 7, LONG));
-            assert_ne!(Schedule::random(kind, 7, LONG), Schedule::random(kind, 8, LONG));
+            let random = |seed| Schedule::random(kind, Route::Direct, seed, LONG);
+            assert_eq!(random(7), random(7));
+            assert_ne!(random(7), random(8));
+        }
+    }
+
+    #[test]
+    fn a_pooler_adds_its_own_faults_and_leaves_the_others() {
+        let random = |route| Schedule::random(Kind::Postgres, route, 7, LONG);
+        for (route, own) in [
+            (Route::Pooled, &["pooler frozen", "pooler killed"][..]),
+            (Route::Changing, &["pooler frozen", "pooler killed", "route changed"]),
+        ] {
+            let (of_route, others): (Vec<_>, _) = random(route)
+                .faults
+                .into_iter()
+                .partition(|timed| matches!(timed.fault.lane(), Lane::Pooler | Lane::Route(_)));
+            assert_eq!(others, random(Route::Direct).faults);
+            assert!(of_route.iter().all(|timed| timed.at + timed.length <= LONG));
+            let labels: BTreeSet<_> = of_route.iter().map(Timed::label).collect();
+            assert_eq!(labels.iter().map(String::as_str).collect::<Vec<_>>(), own);
         }
     }
 
     #[test]
     fn every_fault_comes_and_is_over_in_time() {
         let labels = |kind| -> BTreeSet<String> {
-            let schedule = Schedule::random(kind, 1, LONG);
+            let schedule = Schedule::random(kind, Route::Direct, 1, LONG);
             assert!(schedule.faults.iter().all(|timed| timed.at + timed.length <= LONG));
             schedule.faults.iter().map(Timed::label).collect()
         };
@@ -275,7 +331,7 @@ mod tests {
     #[test]
     fn faults_of_a_lane_do_not_overlap() {
         for kind in Kind::ALL {
-            for (lane, faults) in Schedule::random(kind, 3, LONG).lanes() {
+            for (lane, faults) in Schedule::random(kind, Route::Changing, 3, LONG).lanes() {
                 for (one, next) in faults.iter().zip(&faults[1..]) {
                     assert!(one.at + one.length <= next.at, "{lane:?}: {one:?}, {next:?}");
                 }
