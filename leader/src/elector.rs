@@ -83,7 +83,7 @@ pub struct Builder {
 impl Builder {
     /// The database that carries the leases: a URL, or a pool or connect options of sqlx. Every replica must use the
     /// same one. A SQLite file is turned to WAL mode. Of a pool only the connect options are taken: what it does in
-    /// `after_connect`, a `search_path` say, belongs into the options, or the elector's tables are elsewhere.
+    /// `after_connect`, a `search_path` say, belongs in the options, or the elector's tables are elsewhere.
     pub fn database(mut self, database: impl Into<Database>) -> Self {
         self.database = Some(database.into());
         self
@@ -181,14 +181,16 @@ impl Builder {
     }
 
     /// Replaces the exit of the process when a work still runs after the loss of its lease and its grace. For tests:
-    /// without the exit two replicas run the work at once.
+    /// without the exit two replicas run the work at once. It is called on the watchdog's thread and must not block; a panic in
+    /// it is logged. A second one replaces the first.
     pub fn on_overrun(mut self, hook: impl Fn(&Overrun) + Send + Sync + 'static) -> Self {
         self.on_overrun = Some(Box::new(hook));
         self
     }
 
     /// Hears of every election and every ending as it happens, and of the end of a tenure before its name is given back.
-    /// It is called on the keeper's thread, among others, and must not block.
+    /// It is called on the keeper's thread, among others, and must not block: while it does, no lease is renewed. A panic in it is
+    /// logged. A second one replaces the first.
     pub fn on_event(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.on_event = Some(Box::new(hook));
         self
@@ -201,8 +203,8 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::Registration`], [`Error::Timings`] and [`Error::Config`] before the database is asked; [`Error::Database`] and
-    /// [`Error::NoAnswer`] within the length of one attempt. No session is left behind; tables and rows of names may have been
-    /// made.
+    /// [`Error::NoAnswer`] within the length of one attempt; [`Error::System`] if there is no thread to be had, and
+    /// [`Error::Stopped`] if the keeper's panicked. No session is left behind; tables and rows of names may have been made.
     ///
     /// # Panics
     ///
@@ -296,7 +298,7 @@ impl Builder {
         let (ready, started) = oneshot::channel();
         let keeper = Keeper { store, target, create: migrate, crew, commands };
         spawn(keeper, ready)
-            .map_err(|error| Error::Config(format!("cannot start the keeper's thread: {error}")))?;
+            .map_err(|source| Error::System { doing: "starting the keeper's thread", source })?;
         started.await.map_err(|_| Error::Stopped)??;
         Ok(running)
     }
@@ -315,19 +317,26 @@ impl Builder {
         Ok((namespace, works, registered))
     }
 
-    /// Starts the elector and runs it until SIGTERM or SIGINT, then shuts it down gracefully. A second signal ends the
-    /// process at once, with the status 128 + its number. Once per process the signals are taken over, for all electors
-    /// that run; when none does any more, they end the process as they do by default.
+    /// Starts the elector and runs it until SIGTERM or SIGINT, then shuts it down gracefully. A second signal, 50 ms later or more,
+    /// ends the process at once, with the status 128 + its number.
     ///
-    /// A signal during the start is obeyed when the database has answered, after one attempt at the latest; that the start
-    /// fails is no error then.
+    /// The signals are taken over once per process, with the first `run`, and serve every elector that runs. When none does any
+    /// more, they end the process as they do by default. A signal during the start is obeyed when the database has answered, after
+    /// one attempt at the latest; that the start fails is no error then.
+    ///
+    /// Dropped, it shuts down, and nobody waits for it.
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start), [`Running::failed`] and [`Running::shutdown`].
+    /// Those of [`start`](Self::start), [`Running::failed`] and [`Running::shutdown`], and [`Error::System`] if the system lets
+    /// nobody listen for signals.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
     pub async fn run(self) -> Result<(), Error> {
-        let signals = shutdown::listen()
-            .map_err(|error| Error::Config(format!("cannot listen for signals: {error}")))?;
+        let signals =
+            shutdown::listen().map_err(|source| Error::System { doing: "listening for signals", source })?;
         let mut start = pin!(self.start());
         let running = match race(signals.first(), &mut start).await {
             First::Other(running) => running?,

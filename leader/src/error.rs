@@ -21,11 +21,20 @@ pub enum Error {
     /// Durations that cannot keep the promise.
     #[error(transparent)]
     Timings(#[from] TimingsError),
-    /// The builder was not told of a database, or of one that it cannot read.
+    /// What the builder was told cannot be used: no database, or a URL or a namespace that cannot be read.
     #[error("{0}")]
     Config(String),
+    /// The system refused what an elector needs: a thread, or to listen for signals.
+    #[error("{doing} failed")]
+    #[non_exhaustive]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A variable of the environment that is missing or not text.
-    #[error("an environment variable cannot be read; set it to the URL of the database")]
+    #[error("an environment variable cannot be read; set it")]
     Environment(#[from] std::env::VarError),
     /// A statement of the application on its own connection.
     #[error("a statement of the application failed")]

@@ -70,7 +70,7 @@ pub(crate) type Hook = dyn Fn(&Event) + Send + Sync;
 
 /// Hands events to the application.
 pub(crate) struct Reporter {
-    instance: Arc<str>,
+    pub(crate) instance: Arc<str>,
     #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "a label of metrics"))]
     namespace: Namespace,
     hook: Option<Box<Hook>>,
@@ -79,10 +79,6 @@ pub(crate) struct Reporter {
 impl Reporter {
     pub(crate) fn new(instance: Arc<str>, namespace: Namespace, hook: Option<Box<Hook>>) -> Self {
         Self { instance, namespace, hook }
-    }
-
-    pub(crate) fn instance(&self) -> &str {
-        &self.instance
     }
 
     pub(crate) fn report(&self, event: &Event) {

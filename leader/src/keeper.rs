@@ -77,7 +77,7 @@ impl<S: Store> Keeper<S> {
         );
         self.crew.publish(&campaign);
         tracing::info!(
-            instance = self.crew.reporter.instance(),
+            instance = &*self.crew.reporter.instance,
             "campaigning for {} through {}",
             listed(works),
             self.target

@@ -1,4 +1,4 @@
-//! One tenure from claim to release: its task, its panic, its outcome.
+//! One tenure from claim to release: its task, its panic, its end.
 
 use std::error::Error as StdError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,15 +45,15 @@ struct Presence {
 
 impl Presence {
     /// Logs what the work returned, before its tasks are waited for.
-    fn judge(&self, ending: Option<Ending>, outcome: &Outcome) -> Event {
+    fn judge(&self, ending: Option<Ending>, end: &End) -> Event {
         // What was lost is told before what came of it. This may run while the keeper is unwinding, or in a drop.
         self.tenure.tell_loss();
         let event = Event {
-            reason: Some(outcome.reason(ending)),
-            error: outcome.error(ending),
+            reason: Some(end.reason(ending)),
+            error: end.error(ending),
             ..self.tenure.event(EventKind::SteppedDown)
         };
-        log(|| self.span.in_scope(|| record(&event, outcome)));
+        log(|| self.span.in_scope(|| record(&event, end)));
         event
     }
 
@@ -70,7 +70,7 @@ impl Drop for Presence {
     fn drop(&mut self) {
         if !self.told.load(Ordering::Relaxed) {
             // Whoever should have told was dropped, which only the end of a runtime does. Nothing can run there any more.
-            self.tell(&self.judge(self.tenure.ending(), &Outcome::Dropped));
+            self.tell(&self.judge(self.tenure.ending(), &End::Dropped));
             let _ = self.keeper.send(Command::Abandon);
         }
         // Clones of the tenure may live on; they must not look like a live one.
@@ -101,7 +101,7 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
             let presence = presence;
             // A log, a hook or a busy runtime may have held it up since its election.
             if let Err(ended) = tenure.check() {
-                return Outcome::Returned(Err(ended.into()));
+                return End::Returned(Err(ended.into()));
             }
             let _ = presence.watched.set(watchdog.watch(tenure.clone()));
             run(work, tenure, states).await
@@ -110,16 +110,16 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
     });
     let patience = tenure.0.trust.grace();
     let supervise = async move {
-        let outcome = match task.await {
-            Ok(outcome) => outcome,
+        let end = match task.await {
+            Ok(end) => end,
             Err(error) => match error.try_into_panic() {
-                Ok(payload) => Outcome::Panicked(Panic::new(payload)),
-                Err(_) => Outcome::Dropped,
+                Ok(payload) => End::Panicked(Panic::new(payload)),
+                Err(_) => End::Dropped,
             },
         };
         // It may have heard before anybody else that the lease is lost: from the database, after a freeze.
         let ending = tenure.check().err().map(|ended| ended.ending());
-        let event = presence.judge(ending, &outcome);
+        let event = presence.judge(ending, &end);
         if tokio::time::timeout(patience, tenure.end_tasks()).await.is_err() {
             tracing::warn!(
                 "the work is over and tasks that it spawned on its tenure still run; the name is kept until they end"
@@ -131,7 +131,7 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
     runtime.spawn(supervise.instrument(span));
 }
 
-async fn run(work: Enlisted, tenure: Tenure, states: Arc<States>) -> Outcome {
+async fn run(work: Enlisted, tenure: Tenure, states: Arc<States>) -> End {
     let started = {
         let tenure = tenure.clone();
         async move { work.start.call(tenure, &states).0.await }
@@ -145,19 +145,20 @@ async fn run(work: Enlisted, tenure: Tenure, states: Arc<States>) -> Outcome {
         },
     };
     match done {
-        Ok(returned) => Outcome::Returned(returned),
-        Err(panic) => Outcome::Panicked(panic),
+        Ok(returned) => End::Returned(returned),
+        Err(panic) => End::Panicked(panic),
     }
 }
 
-enum Outcome {
+/// What became of the work.
+enum End {
     Returned(Result<(), BoxError>),
     Panicked(Panic),
     /// The runtime was shut down under it.
     Dropped,
 }
 
-impl Outcome {
+impl End {
     /// What went wrong. A work that returns nothing but its ending has done what it should.
     fn error(&self, ending: Option<Ending>) -> Option<String> {
         match self {
@@ -182,11 +183,11 @@ fn own_error(error: &(dyn StdError + 'static), ending: Option<Ending>) -> Option
 }
 
 /// Logs the end of a tenure.
-fn record(event: &Event, outcome: &Outcome) {
+fn record(event: &Event, end: &End) {
     let reason = event.reason.as_deref();
-    match (outcome, event.error.as_deref()) {
+    match (end, event.error.as_deref()) {
         (_, None) => tracing::info!(reason, "stepped down"),
-        (Outcome::Panicked(panic), Some(_)) => {
+        (End::Panicked(panic), Some(_)) => {
             let backtrace = panic.site.as_ref().map(|site| tracing::field::display(&site.backtrace));
             tracing::error!(reason, error = %panic, backtrace, "stepped down after a panic");
         }

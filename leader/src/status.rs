@@ -11,7 +11,7 @@ use crate::transaction::Fenced;
 
 /// Who leads what, on all replicas, by the tables of a database: every name of every namespace, sorted.
 ///
-/// It only reads, and can be asked by anybody who may read the tables. The answer is as old as its way here.
+/// It only reads, and can be asked by anybody who may read the tables. The answer was true when the database gave it.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")] mod example {
@@ -112,7 +112,7 @@ pub struct Status {
     pub namespace: Arc<str>,
     /// The id of its session, if it has one.
     pub session: Option<String>,
-    /// When its session was last renewed.
+    /// When its session was last renewed, by this machine's clock.
     pub last_renewal: Option<SystemTime>,
     /// Every work that this replica campaigns for, sorted by name.
     pub works: Vec<WorkStatus>,
@@ -157,7 +157,7 @@ pub enum Role {
     Leading {
         /// The term of the tenure.
         term: Term,
-        /// When it was elected.
+        /// When it was elected, by this machine's clock.
         since: SystemTime,
         /// The trace id of the tenure.
         trace_id: Arc<str>,

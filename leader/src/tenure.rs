@@ -178,7 +178,7 @@ impl Tenure {
 
     /// The replica, for people.
     pub fn instance(&self) -> &str {
-        self.0.reporter.instance()
+        &self.0.reporter.instance
     }
 
     /// Waits until the tenure is over, and says why. Returns at once if it is over already.
@@ -217,7 +217,7 @@ impl Tenure {
     }
 
     /// Runs a future until it is done or the tenure is over, whichever comes first. The future is dropped in the second
-    /// case, so it must be cancel safe.
+    /// case, so it must be cancel safe. Once the tenure is over, it is not polled at all.
     ///
     /// # Errors
     ///
@@ -375,7 +375,7 @@ impl Tenure {
             kind,
             name: Some(self.0.name.clone()),
             term: Some(self.0.term),
-            instance: self.0.reporter.instance().into(),
+            instance: Arc::clone(&self.0.reporter.instance),
             trace_id: Some(Arc::clone(&self.0.trace_id)),
             reason: None,
             error: None,

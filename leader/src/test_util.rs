@@ -6,8 +6,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 pub use crate::clock::{Clock, Moment};
+#[doc(hidden)]
 pub use crate::protocol::{Digest, Hint, Hold, Holder, Scan, SessionId, Vacancy};
 pub use crate::store::memory::{Delivery, Fence, Memory, Operation};
+#[doc(hidden)]
 pub use crate::store::{AnyStore, Companion, Store, StoreError};
 
 use crate::database::Database;

@@ -256,7 +256,8 @@ impl Tenure {
     /// # Errors
     ///
     /// [`TransactionError::Ended`] before the first statement of the work if the tenure is over;
-    /// [`TransactionError::Unknown`] if the pool is on another database; otherwise what the pool or the database said.
+    /// [`TransactionError::Unknown`] if the pool is on another database; [`TransactionError::Conflict`] after three tries that met
+    /// a concurrent change; otherwise what the pool or the database said.
     pub async fn begin<DB: Fenced>(&self, pool: &Pool<DB>) -> Result<Transaction<DB>, TransactionError> {
         /// A database whose default is SERIALIZABLE may refuse the first statement of a transaction.
         const TRIES: u32 = 3;
@@ -379,8 +380,10 @@ impl Tenure {
     /// yours as well: [`check`](Self::check) just before it, so that a tenure that is over is refused before the
     /// database is asked. Roll back if a statement failed: `COMMIT` would be a rollback without an error on PostgreSQL, and
     /// after a deadlock on MySQL and MariaDB nothing is fenced or in a transaction any more. On SQLite it takes the write
-    /// lock. On MySQL and MariaDB it leaves the
-    /// bound on idle transactions on the connection, as nothing tells it of the transaction's end.
+    /// lock. On MySQL and MariaDB it leaves the bound on idle transactions on the connection, as nothing tells it of the
+    /// transaction's end.
+    ///
+    /// Not cancel safe: dropped half-way, roll back.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] mod example {

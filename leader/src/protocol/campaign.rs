@@ -443,14 +443,14 @@ impl Campaign {
     fn give_up(&self, request: &Request, now: Moment) -> Moment {
         let attempt = now + self.timings.attempt();
         let closing = self.shutdown.and_then(|shutdown| shutdown.close_by);
-        match (request, &self.session) {
-            (Request::Close { .. }, _) if closing.is_some() => attempt.min(closing.unwrap_or(attempt)),
-            (Request::Renew { .. }, Some(session)) => session.give_up_renewal(now, &self.timings),
-            (Request::Release { .. }, Some(session)) => {
+        match (request, &self.session, closing) {
+            (Request::Close { .. }, _, Some(by)) => attempt.min(by),
+            (Request::Renew { .. }, Some(session), _) => session.give_up_renewal(now, &self.timings),
+            (Request::Release { .. }, Some(session), _) => {
                 session.give_up(now, &self.timings).min(now + self.timings.release)
             }
-            (_, Some(session)) => session.give_up(now, &self.timings),
-            (_, None) => attempt,
+            (_, Some(session), _) => session.give_up(now, &self.timings),
+            (_, None, _) => attempt,
         }
     }
 

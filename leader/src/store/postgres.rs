@@ -8,7 +8,6 @@ mod listener;
 
 use std::sync::Arc;
 
-use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgDatabaseError, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, raw_sql};
 
@@ -356,10 +355,7 @@ fn channel(namespace: &str) -> String {
 /// 54000: somebody has listened for days in one transaction, so that nothing of the queue can be forgotten. 22023: pages
 /// of less than 8 KiB, and so many names.
 fn takes_no_notification(error: &sqlx::Error) -> bool {
-    error
-        .as_database_error()
-        .and_then(DatabaseError::code)
-        .is_some_and(|code| code == "54000" || code == "22023")
+    matches!(code(error), Some("54000" | "22023"))
 }
 
 /// Rights that were refused are not those on the tables.
@@ -401,13 +397,15 @@ fn get<'r, T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>>(
     row.try_get(column).map_err(failed)
 }
 
+/// The code of a database's error.
+pub(crate) fn code(error: &sqlx::Error) -> Option<&str> {
+    let error = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?;
+    Some(error.code())
+}
+
 /// Judges an error by its code.
 pub(crate) fn failed(error: sqlx::Error) -> StoreError {
-    let code = error
-        .as_database_error()
-        .and_then(|error| error.try_downcast_ref::<PgDatabaseError>())
-        .map(|error| error.code().to_owned());
-    let cause = match code.as_deref() {
+    let cause = match code(&error) {
         Some("40001" | "40P01" | "55P03") => Cause::Transient,
         Some("42P01") => Cause::NoTables,
         Some("42501") => Cause::Refused(format!(

@@ -331,6 +331,11 @@ fn get<'r, T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>>(
     row.try_get(column).map_err(failed)
 }
 
+/// SQLite has no code of its own for this.
+pub(crate) fn is_table_missing(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.message().starts_with("no such table: leader_"))
+}
+
 /// Judges an error by its code.
 pub(crate) fn failed(error: sqlx::Error) -> StoreError {
     const BUSY: u32 = 5;
@@ -338,10 +343,9 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
     const READONLY: u32 = 8;
     const CANTOPEN: u32 = 14;
 
-    let database = error.as_database_error();
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
     // Extended codes carry the primary one in their lowest byte.
-    let code = database.and_then(|error| error.code()?.parse::<u32>().ok()).map(|code| code & 0xff);
-    let cause = match code {
+    let cause = match code.map(|code| code & 0xff) {
         Some(BUSY | LOCKED) => Cause::Transient,
         Some(READONLY) => Cause::Refused(
             "the SQLite file is read-only; give the process the right to write the file and its folder"
@@ -351,10 +355,7 @@ pub(crate) fn failed(error: sqlx::Error) -> StoreError {
             "a file that is missing is made with `?mode=rwc` at the end of the URL, or `create_if_missing(true)`; else look at the rights on the file and its folder"
                 .to_owned(),
         ),
-        // SQLite has no code of its own for this.
-        Some(1) if database.is_some_and(|error| error.message().starts_with("no such table: leader_")) => {
-            Cause::NoTables
-        }
+        Some(1) if is_table_missing(&error) => Cause::NoTables,
         _ => Cause::Broken,
     };
     StoreError::new(cause, error)

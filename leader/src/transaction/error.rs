@@ -10,7 +10,8 @@ pub enum TransactionError {
     /// The tenure is over.
     #[error("the transaction is refused")]
     Ended(#[from] Ended),
-    /// The tenure goes on, and the database of this pool knows nothing of it.
+    /// The database of this pool knows nothing of the tenure, which goes on. (On SQLite a transaction that
+    /// [`fence`](crate::Tenure::fence) is called on can keep the keeper from asking, and then nobody knows whether it does.)
     #[error(
         "this database does not know the tenure: its tables were emptied, or it is not the elector's; for another database use `begin_elsewhere`"
     )]

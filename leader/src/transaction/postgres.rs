@@ -1,7 +1,5 @@
 //! Fences on PostgreSQL.
 
-use std::borrow::Cow;
-
 use sqlx::{AssertSqlSafe, Database, PgConnection, Pool, Postgres, Row, SqlSafeStr, raw_sql};
 use sqlx_core::transaction::TransactionManager;
 
@@ -9,7 +7,7 @@ use super::Key;
 use super::sealed::{Commit, Dialect, answers};
 use crate::status::{Lease, lease, leases};
 use crate::store::millis;
-use crate::store::postgres::{NOW, text};
+use crate::store::postgres::{NOW, code, text};
 
 /// A text that is no number was cast to one.
 const NO_NUMBER: &str = "22P02";
@@ -24,7 +22,7 @@ impl Dialect for Postgres {
         let statement = AssertSqlSafe(format!("BEGIN; {}", fence(key, Absent::Fails))).into_sql_str();
         match <Self as Database>::TransactionManager::begin(connection, Some(statement)).await {
             Ok(()) => Ok(true),
-            Err(error) if code(&error).as_deref() == Some(NO_NUMBER) => {
+            Err(error) if code(&error) == Some(NO_NUMBER) => {
                 raw_sql("ROLLBACK").execute(connection).await?;
                 Ok(false)
             }
@@ -51,7 +49,7 @@ impl Dialect for Postgres {
             }
             (2.., Some(_)) => Ok(Commit::Unclean),
             // What refuses the mark is not what refuses the commit, a deferred trigger say.
-            (0, Some(error)) if matches!(code(&error).as_deref(), Some("25P02" | NO_NUMBER | "42704")) => {
+            (0, Some(error)) if matches!(code(&error), Some("25P02" | NO_NUMBER | "42704")) => {
                 Ok(Commit::Gone)
             }
             (_, Some(error)) => Err(error),
@@ -69,11 +67,11 @@ impl Dialect for Postgres {
     }
 
     fn is_conflict(error: &sqlx::Error) -> bool {
-        code(error).as_deref() == Some("40001")
+        code(error) == Some("40001")
     }
 
     fn is_missing(error: &sqlx::Error) -> bool {
-        code(error).as_deref() == Some("42P01")
+        code(error) == Some("42P01")
     }
 }
 
@@ -109,10 +107,6 @@ fn fence(key: &Key<'_>, absent: Absent) -> String {
         session = key.session,
         trace_id = key.trace_id,
     )
-}
-
-fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
-    error.as_database_error().and_then(sqlx::error::DatabaseError::code)
 }
 
 /// What `pg_stat_activity` shows: at most 63 bytes, ASCII. By it a standby finds what its predecessor left open.

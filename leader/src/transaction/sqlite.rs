@@ -7,7 +7,7 @@ use sqlx_core::transaction::TransactionManager;
 use super::Key;
 use super::sealed::{Commit, Dialect, answers};
 use crate::status::{Lease, lease, leases};
-use crate::store::sqlite::{NOW, Turnstile, in_memory};
+use crate::store::sqlite::{NOW, Turnstile, in_memory, is_table_missing};
 
 /// A text that is no JSON was read as such.
 const NO_JSON: &str = "malformed JSON";
@@ -105,7 +105,7 @@ impl Dialect for Sqlite {
     }
 
     fn is_missing(error: &sqlx::Error) -> bool {
-        error.as_database_error().is_some_and(|error| error.message().starts_with("no such table: leader_"))
+        is_table_missing(error)
     }
 }
 
