@@ -298,7 +298,7 @@ impl Campaign {
         if asked || now >= session.renewal_due(&self.timings) {
             return Some(Request::Renew { id });
         }
-        // Else the next thing to know is whether the database answers at all.
+        // After a renewal that failed the next thing to know is whether the database answers at all.
         let other = if session.sound { self.choose_other(id, now) } else { None };
         other.or_else(|| self.renew_now.then_some(Request::Renew { id }))
     }
