@@ -100,7 +100,9 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
             // Declared first and so dropped last, when the future of the work is gone.
             let presence = presence;
             // A log, a hook or a busy runtime may have held it up since its election.
-            if let Err(ended) = tenure.check() {
+            if let Err(ended) = tenure.check()
+                && tenure.is_lost()
+            {
                 return End::Returned(Err(ended.into()));
             }
             let _ = presence.watched.set(watchdog.watch(tenure.clone()));

@@ -293,13 +293,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         file: "leader/src/shutdown.rs",
         guard: "begun.elapsed() >= ONCE",
         without: "begun.elapsed() >= ONCE - ONCE",
-        test: real!("processes", "slow_stop::two_signals_at_once_are_one"),
+        test: real!("processes", "two_signals_at_once_are_one"),
     },
     Mutant {
         name: "works-start-after-their-lease",
         file: "leader/src/run.rs",
-        guard: "if let Err(ended) = tenure.check() {\n                return",
-        without: "if let (Err(ended), false) = (tenure.check(), true) {\n                return",
+        guard: "                && tenure.is_lost()\n",
+        without: "                && false\n",
         test: real!("tenures", "blocked::a_hook_that_blocks_past_the_lease_starts_no_work"),
     },
     Mutant {
