@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leader::TransactionError;
-use leader_tests::harness::{Sql, eventually};
+use leader_tests::harness::{PATIENCE, Sql, eventually};
 use tokio::sync::Notify;
 
 use crate::{Stage, row, scenarios};
