@@ -37,7 +37,7 @@ pub use isolation::Isolation;
 pub use lock::Lock;
 pub use pgbouncer::PgBouncer;
 pub use proxy::{Fate, Proxy, Statement, To};
-pub use replica::{Event, Launch, PATIENCE, Replica, first, timings};
+pub use replica::{Event, Launch, PATIENCE, Replica, first};
 pub use servers::Server;
 pub use sql::Sql;
 

@@ -10,6 +10,7 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use leader::Timings;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::{Deserialize, Serialize};
@@ -20,26 +21,6 @@ use super::supervisor;
 /// How long a test waits for what must come, on the slowest of machines. Bounds of the promise are measured from the
 /// events' own times, not by this.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The timings of the tests, in about the proportions of the defaults.
-pub mod timings {
-    use std::time::Duration;
-
-    /// What `--timings` is given.
-    pub const FLAG: &str = "lease=3s,renew=400ms,deadline=2s,grace=700ms,margin=200ms,campaign=1s";
-    /// How long a renewal keeps a session alive.
-    pub const LEASE: Duration = Duration::from_secs(3);
-    /// How long a renewal is trusted.
-    pub const DEADLINE: Duration = Duration::from_secs(2);
-    /// How long before the lease expires the process of work that ignores its loss is gone.
-    pub const MARGIN: Duration = Duration::from_millis(200);
-    /// From one renewal to the next.
-    pub const RENEW: Duration = Duration::from_millis(400);
-    /// How long work may run on after its lease was lost.
-    pub const GRACE: Duration = Duration::from_millis(700);
-    /// How long a replica stays away from a name after its own tenure.
-    pub const CAMPAIGN: Duration = Duration::from_secs(1);
-}
 
 /// A line that a replica printed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -100,9 +81,22 @@ enum Log {
 }
 
 impl Launch {
+    /// The timings of the tests, in about the proportions of the defaults.
+    pub const TIMINGS: Timings = Timings {
+        lease: Duration::from_secs(3),
+        renew: Duration::from_millis(400),
+        deadline: Duration::from_secs(2),
+        attempt: None,
+        grace: Duration::from_millis(700),
+        margin: Duration::from_millis(200),
+        campaign: Duration::from_secs(1),
+        release: Duration::from_secs(5),
+        look: Duration::from_millis(250),
+    };
+
     /// A replica with the timings of the tests, and no work yet. `program` is `env!("CARGO_BIN_EXE_replica")`.
     pub fn new(program: impl AsRef<Path>, database_url: &str) -> Self {
-        Self::bare(program).flag("--database-url", database_url).flag("--timings", timings::FLAG)
+        Self::bare(program).flag("--database-url", database_url).timings(&Self::TIMINGS)
     }
 
     /// A replica with no flag at all.
@@ -120,6 +114,26 @@ impl Launch {
     #[must_use]
     pub fn instance(self, instance: &str) -> Self {
         self.flag("--instance", instance)
+    }
+
+    /// How long its leases last, and all that goes with it.
+    #[must_use]
+    pub fn timings(self, timings: &Timings) -> Self {
+        let attempt = timings.attempt();
+        let Timings { lease, renew, deadline, attempt: _, grace, margin, campaign, release, look } = *timings;
+        let given = [
+            ("lease", lease),
+            ("renew", renew),
+            ("deadline", deadline),
+            ("attempt", attempt),
+            ("grace", grace),
+            ("margin", margin),
+            ("campaign", campaign),
+            ("release", release),
+            ("look", look),
+        ];
+        let given = given.map(|(name, duration)| format!("{name}={}ms", duration.as_millis()));
+        self.flag("--timings", &given.join(","))
     }
 
     /// The pace of its works.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leader_tests::harness::database::LedgerRow;
-use leader_tests::harness::{Kind, PATIENCE, Replica, TestDatabase, eventually, now_ms, timings};
+use leader_tests::harness::{Kind, Launch, PATIENCE, Replica, TestDatabase, eventually, now_ms};
 
 use crate::{assert_in_order, assert_within, replica, scenarios, started, written};
 
@@ -26,7 +26,7 @@ async fn its_transaction_never_commits(kind: Kind) {
     let successor = next.wait("the successor", |event| event.is("elected")).await;
     // Design, I8: 10 s, or the lease if that is shorter.
     assert_within(
-        timings::LEASE + LATE,
+        Launch::TIMINGS.lease + LATE,
         frozen,
         successor.at_ms,
         &format!("from the freeze to the successor, {next}"),
