@@ -51,10 +51,10 @@ async fn a_server_is_killed_frozen_and_restarted(kind: Kind) {
     });
     assert_eq!(rows.await, 1);
 
-    server.stop();
+    server.freeze();
     let frozen = tokio::time::timeout(Duration::from_millis(300), server.administer("SELECT 1")).await;
     assert!(frozen.is_err(), "a frozen server answers: {frozen:?}");
-    server.cont();
+    server.wake();
     server.administer("SELECT 1").await.unwrap();
 
     server.shut_down();
@@ -62,7 +62,7 @@ async fn a_server_is_killed_frozen_and_restarted(kind: Kind) {
     server.restart().await;
 
     let directory = server.directory().unwrap().to_owned();
-    server.stop();
+    server.freeze();
     drop(server);
     assert_eq!(left_behind(&directory), Vec::<String>::new());
 }

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use leader::Timings;
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::supervisor;
+use super::{locked, supervisor};
 
 /// How long a test waits for what must come, on the slowest of machines. Bounds of the promise are measured from the
 /// events' own times, not by this.
@@ -214,7 +214,7 @@ pub struct Replica {
 impl Replica {
     /// What it printed so far.
     pub fn events(&self) -> Vec<Event> {
-        lock(&self.said.events).clone()
+        locked(&self.said.events).clone()
     }
 
     /// Its process id.
@@ -224,7 +224,7 @@ impl Replica {
 
     /// What it logged, and printed beside its events.
     pub fn log(&self) -> String {
-        lock(&self.said.log).join("\n")
+        locked(&self.said.log).join("\n")
     }
 
     /// The first event that fits, printed already or to come.
@@ -266,11 +266,11 @@ impl Replica {
 
     /// Whether it has logged such a line.
     pub fn has_line_of(&self, term: i64, text: &str) -> bool {
-        lock(&self.said.log).iter().any(|line| is_of(term, text, line))
+        locked(&self.said.log).iter().any(|line| is_of(term, text, line))
     }
 
     async fn wait_line_that(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
-        let line = || lock(&self.said.log).iter().find(|line| fits(line)).cloned();
+        let line = || locked(&self.said.log).iter().find(|line| fits(line)).cloned();
         let found = tokio::time::timeout(PATIENCE, on_news(line)).await;
         found.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for {what} in the log of {self}"))
     }
@@ -299,7 +299,7 @@ impl Replica {
     /// # Panics
     ///
     /// When the system does not tell.
-    pub fn stop(&self) {
+    pub fn freeze(&self) {
         self.signal(Signal::STOP);
         // One thread takes the signal and stops the others, once it has a turn.
         while self.exited().is_none() && !self.is_stopped() {
@@ -308,7 +308,7 @@ impl Replica {
     }
 
     /// Wakes it (SIGCONT).
-    pub fn cont(&self) {
+    pub fn wake(&self) {
         self.signal(Signal::CONT);
     }
 
@@ -337,7 +337,7 @@ impl Replica {
     ///
     /// When the system does not tell.
     pub fn exited(&self) -> Option<ExitStatus> {
-        lock(&self.child).try_wait().expect("a child of this process")
+        locked(&self.child).try_wait().expect("a child of this process")
     }
 
     /// Waits for its end and returns the exit status, which is `None` when a signal ended it. All that it printed has
@@ -363,7 +363,7 @@ impl Replica {
 
     fn signal(&self, signal: Signal) {
         // The lock keeps the process from being reaped, and its id from being given to another, in between.
-        let mut child = lock(&self.child);
+        let mut child = locked(&self.child);
         if let Ok(None) = child.try_wait() {
             kill_process(self.pid, signal).expect("a child of this process");
         }
@@ -382,7 +382,7 @@ impl Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        let mut child = lock(&self.child);
+        let mut child = locked(&self.child);
         let _ = child.kill();
         let _ = supervisor::forget(child.id());
         let _ = child.wait();
@@ -402,7 +402,7 @@ impl fmt::Display for Replica {
         for event in self.events() {
             writeln!(f, "    {event:?}")?;
         }
-        let log = lock(&self.said.log);
+        let log = locked(&self.said.log);
         for line in &log[log.len().saturating_sub(LAST_LINES)..] {
             writeln!(f, "    | {line}")?;
         }
@@ -418,7 +418,7 @@ impl fmt::Display for Replica {
 pub async fn first(replicas: &[&Replica], what: &str, fits: impl Fn(&Event) -> bool) -> (usize, Event) {
     let earliest = || {
         let found = replicas.iter().enumerate().filter_map(|(index, replica)| {
-            let events = lock(&replica.said.events);
+            let events = locked(&replica.said.events);
             events.iter().find(|event| fits(event)).map(|event| (index, event.clone()))
         });
         found.min_by_key(|(_, event)| event.at_ms)
@@ -458,14 +458,14 @@ struct Said {
 impl Said {
     fn hear(&self, line: &str) {
         match serde_json::from_str(line) {
-            Ok(event) => lock(&self.events).push(event),
+            Ok(event) => locked(&self.events).push(event),
             // Other programs than `replica` print what they like.
             Err(_) => self.note(line),
         }
     }
 
     fn note(&self, line: &str) {
-        lock(&self.log).push(line.to_owned());
+        locked(&self.log).push(line.to_owned());
     }
 }
 
@@ -485,9 +485,4 @@ fn on_lines(pipe: impl std::io::Read + Send + 'static, said: Arc<Said>, take: fn
 /// Whether this line of a log was written in the tenure of this term, and holds this text.
 fn is_of(term: i64, text: &str, line: &str) -> bool {
     line.contains(text) && line.contains(&format!("term={term} "))
-}
-
-/// A panic of a test while it holds one of these changes nothing about what is inside.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -39,7 +39,7 @@ async fn its_transaction_never_commits(kind: Kind) {
         ledger.into_iter().filter(|row| row.instance == "slow").collect()
     };
     let before = of_slow().await;
-    slow.cont();
+    slow.wake();
     slow.wait("that it knows", |event| event.is("lost") || event.is("overrun")).await;
     if let Some(status) = slow.exited() {
         assert_eq!(status.code(), Some(70), "{slow}");
@@ -55,11 +55,11 @@ async fn its_transaction_never_commits(kind: Kind) {
 async fn freeze_inside_a_transaction(database: &TestDatabase, slow: &Replica) -> i64 {
     let frozen = async || {
         let now = now_ms();
-        slow.stop();
+        slow.freeze();
         if database.idle_transactions().await > 0 {
             return Some(now);
         }
-        slow.cont();
+        slow.wake();
         None
     };
     eventually("a moment inside a transaction", PATIENCE, frozen).await
