@@ -78,10 +78,13 @@ fn read(session: &TcpStream) -> io::Result<()> {
 }
 
 /// Tells the upstream that this replica lives and leads, until the tenure is over.
-async fn beat(tenure: &Tenure, mut session: &TcpStream, every: Duration) -> anyhow::Result<Infallible> {
+async fn beat(tenure: &Tenure, session: &Arc<TcpStream>, every: Duration) -> anyhow::Result<Infallible> {
     loop {
         tenure.check()?;
-        session.write_all(b"\n")?;
+        let session = Arc::clone(session);
+        // Blocks for up to a heartbeat if the upstream takes nothing, and ends when the session is closed.
+        let beat = spawn_blocking(move || (&*session).write_all(b"\n"));
+        tenure.until_ended(beat).await???;
         tenure.sleep(every).await?;
     }
 }

@@ -84,22 +84,8 @@ impl Pace {
 
 /// How to start a replica in this namespace.
 pub fn launch(program: &Path, url: &str, namespace: &str, pace: Pace) -> Launch {
-    let timings = pace.timings();
-    let Timings { lease, renew, deadline, grace, margin, campaign, release, look, .. } = timings;
-    let timings = [
-        ("attempt", timings.attempt()),
-        ("lease", lease),
-        ("renew", renew),
-        ("deadline", deadline),
-        ("grace", grace),
-        ("margin", margin),
-        ("campaign", campaign),
-        ("release", release),
-        ("look", look),
-    ];
-    let timings = timings.map(|(name, duration)| format!("{name}={}ms", duration.as_millis()));
     let launch = Launch::bare(program).flag("--database-url", url).flag("--namespace", namespace);
-    launch.flag("--timings", &timings.join(","))
+    launch.timings(&pace.timings())
 }
 
 /// Waits until a replica has been elected to so many names, and returns the time of the last election.

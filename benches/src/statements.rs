@@ -1,6 +1,6 @@
 //! The statements of keepers in this process, by what they log.
 
-use std::fmt::{Debug, Write as _};
+use std::fmt::Debug;
 use std::sync::{LazyLock, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// A statement that a keeper sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// What it was for, such as `Renew`.
+    /// The word for it in docs/design.md, such as `renew`.
     pub sort: String,
     /// The keeper, by the thread that it has to itself.
     pub keeper: ThreadId,
@@ -62,27 +62,17 @@ struct Fields {
 }
 
 impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        match field.name() {
-            "request" => {
-                let mut word = FirstWord(String::new());
-                // It stops there: a claim of ten thousand names is long.
-                let _ = write!(word, "{value:?}");
-                self.sort = Some(word.0);
-            }
-            "took" => self.took = duration(&format!("{value:?}")).unwrap_or_default(),
-            _ => {}
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "statement" {
+            self.sort = Some(value.to_owned());
         }
     }
-}
 
-struct FirstWord(String);
-
-impl std::fmt::Write for FirstWord {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let word: String = text.chars().take_while(char::is_ascii_alphanumeric).collect();
-        self.0.push_str(&word);
-        if word.len() == text.len() { Ok(()) } else { Err(std::fmt::Error) }
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        // Not the others: a claim of ten thousand names is long.
+        if field.name() == "took" {
+            self.took = duration(&format!("{value:?}")).unwrap_or_default();
+        }
     }
 }
 
@@ -113,13 +103,13 @@ mod tests {
         note();
         let before = Instant::now();
         let took = Duration::from_micros(1500);
-        let request = Some("a long request");
-        tracing::debug!(target: "leader::keeper", ?request, ?took, "answered");
+        let statement = "renew";
+        tracing::debug!(target: "leader::keeper", statement, request = ?Some("a long request"), ?took, "answered");
         tracing::debug!(target: "leader::keeper", "of no statement");
-        tracing::debug!(target: "somebody else", ?request, "answered");
+        tracing::debug!(target: "somebody else", statement, "answered");
         let sent = between(before, Instant::now());
         assert_eq!(sent.len(), 1, "{sent:?}");
-        assert_eq!(sent[0].sort, "Some");
+        assert_eq!(sent[0].sort, statement);
         assert_eq!(sent[0].keeper, thread::current().id());
         assert_eq!(sent[0].ended - sent[0].began, took);
         assert!(between(Instant::now(), Instant::now()).is_empty());

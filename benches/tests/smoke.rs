@@ -35,6 +35,18 @@ fn every_figure_is_measured_and_reported() {
     assert!(report.contains("Not to be quoted"), "a quick run says so:\n{report}");
 }
 
+/// They are taken from what keepers log.
+#[test]
+fn the_phases_of_a_handover_are_measured() {
+    let json = run(&["handover", "--database", "sqlite", "--quick", "--json"]);
+    let record: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let phases = &record["figure"]["handover"]["phases"];
+    let phases = phases.as_array().expect("the phases");
+    assert_eq!(phases.len(), 6);
+    // Of one whose claim was noted too late there are none.
+    assert!(phases.iter().all(|phase| phase[1]["n"].as_u64() > Some(0)), "{phases:?}");
+}
+
 #[test]
 fn a_single_figure_is_json_when_asked_for() {
     let json = run(&["fence", "--database", "sqlite", "--quick", "--json"]);

@@ -106,7 +106,7 @@ impl Shops<'_> {
         self.place_orders(4).await;
         let lock = Lock::take(self.database, "LOCK TABLE shipments IN EXCLUSIVE MODE").await;
         lock.is_waited_for_in(led.values().copied()).await;
-        self.replicas.replica(leader).stop();
+        self.replicas.replica(leader).freeze();
         assert!(led.values().all(|led| self.replicas.is_sure(*led)), "a tenure was over before the freeze");
         lock.release().await;
         self.succeeded(&led).await;
@@ -117,7 +117,7 @@ impl Shops<'_> {
     /// Its works have `margin` to stop, a tenth of a second here. Where 200 cannot, on a busy machine, the process has to end.
     async fn wake(&mut self, pid: i32, led: &BTreeMap<String, Leader>) {
         let replica = self.replicas.replica(pid);
-        replica.cont();
+        replica.wake();
         let over = || !led.values().any(|led| self.replicas.is_sure(*led));
         let knows = async || (replica.exited().is_some() || over()).then_some(());
         eventually("a woken replica to know", PATIENCE, knows).await;

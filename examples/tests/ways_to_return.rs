@@ -83,7 +83,7 @@ impl Ways<'_> {
             eventually("the successor of all", PATIENCE, succeeds).await;
         }
         for pid in &frozen {
-            self.replicas.replica(*pid).cont();
+            self.replicas.replica(*pid).wake();
         }
         for (name, as_expected) in UNTIL_THE_END {
             assert_logged(&self.line(name, &["stepped down", "\"lease lost\""]).await, &as_expected);

@@ -168,16 +168,17 @@ impl<S: Store> Keeper<S> {
             }
         };
         let took = clock.now().since(attempt.started);
+        let statement = attempt.request.statement().word();
         #[cfg(feature = "metrics")]
         crate::metrics::statement(&attempt.request, took, matches!(answer, Some(Ok(_))));
         match answer {
             Some(Ok(reply)) => {
-                tracing::debug!(request = ?attempt.request, ?reply, ?took, "answered");
+                tracing::debug!(statement, request = ?attempt.request, ?reply, ?took, "answered");
                 self.crew.answers(&attempt.request);
                 Ok(reply)
             }
             Some(Err(error)) => {
-                tracing::debug!(request = ?attempt.request, %error, ?took, "failed");
+                tracing::debug!(statement, request = ?attempt.request, %error, ?took, "failed");
                 self.crew.fails(&attempt.request, &error);
                 if error.cause == Cause::NoTables {
                     return Err(Failure::NoTables);
@@ -186,7 +187,7 @@ impl<S: Store> Keeper<S> {
                 Err(Failure::Unknown)
             }
             None => {
-                tracing::debug!(request = ?attempt.request, ?took, "given up");
+                tracing::debug!(statement, request = ?attempt.request, ?took, "given up");
                 self.crew.fails(&attempt.request, &"no answer in time");
                 self.store.hang_up();
                 Err(Failure::Unknown)

@@ -163,6 +163,17 @@ async fn a_release_that_was_lost_is_sent_again() {
     }
 }
 
+/// That of tokio, and by how many seconds it is ahead.
+fn jumping_clock() -> (Clock, Arc<AtomicU64>) {
+    let jumped = Arc::new(AtomicU64::new(0));
+    let tokio_clock = Clock::tokio();
+    let clock = Clock::injected({
+        let jumped = Arc::clone(&jumped);
+        move || tokio_clock.now() + Duration::from_secs(jumped.load(Ordering::Relaxed))
+    });
+    (clock, jumped)
+}
+
 /// A replica under a clock that jumps, as after a lid that was closed.
 struct Lid {
     jumped: Arc<AtomicU64>,
@@ -172,12 +183,7 @@ struct Lid {
 
 impl Lid {
     async fn open() -> Self {
-        let jumped = Arc::new(AtomicU64::new(0));
-        let tokio_clock = Clock::tokio();
-        let clock = Clock::injected({
-            let jumped = Arc::clone(&jumped);
-            move || tokio_clock.now() + Duration::from_secs(jumped.load(Ordering::Relaxed))
-        });
+        let (clock, jumped) = jumping_clock();
         let mut replica = Replica::start(&Memory::new(clock), 1).await;
         let tenure = replica.tenure().await;
         tenure.check().expect("it leads");
@@ -334,12 +340,7 @@ async fn a_thousand_names_cost_no_more_statements_than_one() {
 /// A frozen work may hear of it first, from its database.
 #[tokio::test(start_paused = true)]
 async fn a_work_that_returns_after_its_deadline_has_lost_its_lease() {
-    let jumped = Arc::new(AtomicU64::new(0));
-    let tokio_clock = Clock::tokio();
-    let clock = Clock::injected({
-        let jumped = Arc::clone(&jumped);
-        move || tokio_clock.now() + Duration::from_secs(jumped.load(Ordering::Relaxed))
-    });
+    let (clock, jumped) = jumping_clock();
     let events = Arc::new(Mutex::new(Vec::new()));
     let running = Elector::builder()
         .without_annotated()

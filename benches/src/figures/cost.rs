@@ -84,7 +84,7 @@ impl fmt::Display for Cost {
                 [standby, server, wal].map(|rate| rate.map_or("–".to_owned(), short));
             let sorts: Vec<String> =
                 sorts.iter().map(|(sort, rate)| format!("{sort} {}", short(*rate))).collect();
-            let sorts = sorts.join(", ").to_lowercase();
+            let sorts = sorts.join(", ");
             writeln!(
                 f,
                 "| {names} | {replicas} | {leader} | {standby} | {all} | {server} | {wal} | {sorts} |"
@@ -146,7 +146,7 @@ async fn cell(place: &Place, names: usize, replicas: usize, window: Duration) ->
         _ => messages,
     };
     let standbys = u32::try_from(replicas - 1)?;
-    let renewals = count(&|sent| sent.sort == "Renew");
+    let renewals = count(&|sent| sent.sort == "renew");
     let sorts: BTreeSet<&String> = logged.iter().map(|sent| &sent.sort).collect();
     let sorts = sorts.into_iter().map(|sort| (sort.clone(), rate(count(&|sent| sent.sort == *sort))));
     Ok(Cell {

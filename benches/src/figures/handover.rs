@@ -133,10 +133,10 @@ impl Phases {
     fn record(&mut self, last: Instant, first: Instant) {
         let sent = statements::between(last, first);
         let of = |sort: &str| sent.iter().rev().find(|sent| sent.sort == sort);
-        let (Some(release), Some(claim)) = (of("Release"), of("Claim")) else { return };
+        let (Some(release), Some(claim)) = (of("release"), of("claim")) else { return };
         let before = |sent: &&Sent| sent.keeper == claim.keeper && sent.ended <= claim.began;
         // None where the news says what to claim.
-        let look = sent.iter().filter(|sent| sent.sort == "Scan").rfind(before);
+        let look = sent.iter().filter(|sent| sent.sort == "scan").rfind(before);
         let until = |later: Instant, earlier: Instant| Some(later.saturating_duration_since(earlier));
         let took = [
             until(release.began, last),

@@ -46,8 +46,12 @@ impl Db {
         // Each statement alone: `CREATE INDEX IF NOT EXISTS` locks its table in any case, and two such locks deadlock with a
         // replica that writes to both tables.
         for statement in tables.replace("{counts}", counts).split(';') {
-            let script = AssertSqlSafe(format!("{first}; {statement}; COMMIT"));
-            on!(self, pool => sqlx::raw_sql(script).execute(pool).await.map(drop))?;
+            let statement = sqlx::raw_sql(AssertSqlSafe(statement));
+            on!(self, pool => {
+                let mut tx = pool.begin_with(first).await?;
+                statement.execute(&mut *tx).await?;
+                tx.commit().await?;
+            });
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ async fn main() {
     }
     let child = Launch::bare("sleep").flag("3600", "3600").start();
     // Frozen, it would not notice anything by itself.
-    child.stop();
+    child.freeze();
     println!("{} {}", child.pid(), directories.join(" "));
     std::future::pending::<()>().await;
 }

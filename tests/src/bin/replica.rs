@@ -191,7 +191,6 @@ impl FromStr for GivenTimings {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let mut timings = Timings::default();
-        let mut attempt = None;
         for part in text.split(',') {
             let (name, value) = part
                 .split_once('=')
@@ -201,7 +200,7 @@ impl FromStr for GivenTimings {
                 "lease" => timings.lease = value,
                 "renew" => timings.renew = value,
                 "deadline" => timings.deadline = value,
-                "attempt" => attempt = Some(value),
+                "attempt" => timings.attempt = Some(value),
                 "grace" => timings.grace = value,
                 "margin" => timings.margin = value,
                 "campaign" => timings.campaign = value,
@@ -212,7 +211,6 @@ impl FromStr for GivenTimings {
                 ),
             }
         }
-        timings.attempt = attempt;
         Ok(Self(timings))
     }
 }

@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::history::{History, Process, Span};
+use super::history::{History, Process, Span, TIMINGS};
 use super::schedule::{Fault, Trouble, Whose};
-use crate::harness::{Kind, timings};
+use crate::harness::Kind;
 
 /// What was found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -224,5 +224,5 @@ const SLACK: Duration = Duration::from_millis(500);
 /// last words out.
 fn obedience() -> i64 {
     const LAST_WORDS: Duration = Duration::from_millis(100);
-    ms(timings::MARGIN + LAST_WORDS + SLACK)
+    ms(TIMINGS.margin + LAST_WORDS + SLACK)
 }

@@ -57,9 +57,9 @@ impl Site {
             Fault::Restart { power_cut } => self.restart(power_cut, until).await,
             Fault::FreezeServer => {
                 let (_, place) = self.place();
-                place.server().stop();
+                place.server().freeze();
                 sleep_until(until).await;
-                place.server().cont();
+                place.server().wake();
             }
             Fault::ReadOnly => {
                 self.read_only(true).await;
@@ -78,9 +78,9 @@ impl Site {
                 pooler.start().await;
             }
             Fault::FreezePooler => {
-                self.routes.pooler().stop();
+                self.routes.pooler().freeze();
                 sleep_until(until).await;
-                self.routes.pooler().cont();
+                self.routes.pooler().wake();
             }
             Fault::Reroute { replica } => {
                 // No failover in between.

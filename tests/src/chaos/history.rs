@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use leader::Timings;
 use serde::Serialize;
 
 use super::conditions::Conditions;
 use super::schedule::Timed;
 use crate::harness::database::LedgerRow;
-use crate::harness::{Event, Kind};
+use crate::harness::{Event, Kind, Launch};
 
 /// The works that every replica registers: name and kind.
 pub const WORKS: [(&str, &str); 4] = [
@@ -25,10 +26,7 @@ pub const STUBBORN: &str = "stubborn";
 
 /// Those of the tests, with more grace than is left at the deadline: as by default, it is the end of the lease that ends a
 /// process then.
-pub const TIMINGS: &str = "lease=3s,renew=400ms,deadline=2s,grace=1500ms,margin=200ms,campaign=1s";
-
-/// The one of [`TIMINGS`].
-pub const GRACE: Duration = Duration::from_millis(1500);
+pub const TIMINGS: Timings = Timings { grace: Duration::from_millis(1500), ..Launch::TIMINGS };
 
 /// What happened in a run.
 #[derive(Clone, Debug, Serialize)]

@@ -1,14 +1,14 @@
 //! The way of one replica to its server, with separate troubles for its keeper's connections and those of its works.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
 
 use super::schedule::{Trouble, Way, Whose};
 use crate::harness::proxy::Message;
-use crate::harness::{Fate, Proxy, Statement, TestDatabase, To};
+use crate::harness::{Fate, Proxy, Statement, TestDatabase, To, locked};
 
 /// A proxy that is told of troubles.
 #[derive(Debug)]
@@ -44,13 +44,13 @@ impl Link {
 
     /// Whatever is still sent on a connection that was dialled before now ends it.
     pub(super) fn cut_old(&self) {
-        lock(&self.known).old = self.proxy.connections();
+        locked(&self.known).old = self.proxy.connections();
     }
 
     /// How many messages met each trouble so far.
     pub(super) fn met(&self) -> BTreeMap<String, usize> {
         let mut met = BTreeMap::new();
-        for ((_, trouble), messages) in &lock(&self.known).met {
+        for ((_, trouble), messages) in &locked(&self.known).met {
             *met.entry((*trouble).to_owned()).or_default() += messages;
         }
         met
@@ -58,7 +58,7 @@ impl Link {
 
     /// How many of them on these connections.
     pub(super) fn met_of(&self, whose: Whose, trouble: Trouble) -> usize {
-        let known = lock(&self.known);
+        let known = locked(&self.known);
         let of = |whose| known.met.get(&(whose, trouble.name())).copied().unwrap_or(0);
         match whose {
             Whose::All => of(Whose::Keeper) + of(Whose::Works),
@@ -68,7 +68,7 @@ impl Link {
 
     /// From now on this happens, or nothing.
     pub(super) fn set(&self, whose: Whose, trouble: Option<Trouble>) {
-        let mut troubles = lock(&self.troubles);
+        let mut troubles = locked(&self.troubles);
         if whose != Whose::Works {
             troubles.keeper = trouble;
         }
@@ -76,7 +76,7 @@ impl Link {
             troubles.works = trouble;
         }
         let (troubles, known) = (*troubles, Arc::clone(&self.known));
-        self.proxy.rule(move |message| lock(&known).judge(message, troubles));
+        self.proxy.rule(move |message| locked(&known).judge(message, troubles));
     }
 }
 
@@ -152,10 +152,6 @@ fn lose(message: &Message) -> Fate {
     const HALF_OPEN: Duration = Duration::from_secs(15);
 
     if message.is_end { Fate::Delay(HALF_OPEN) } else { Fate::Swallow }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

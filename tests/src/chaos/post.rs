@@ -73,9 +73,9 @@ impl Post {
         match timed.fault {
             Fault::Freeze { .. } => {
                 let from = now_ms();
-                replica.stop();
+                replica.freeze();
                 sleep_until(until).await;
-                replica.cont();
+                replica.wake();
                 process.frozen.push(Span { from, until: now_ms() });
             }
             Fault::Kill { stubborn, .. } => {

@@ -131,7 +131,7 @@ async fn happen(
 }
 
 fn launch(options: &Options, conditions: Conditions, url: &str) -> Launch {
-    let launch = Launch::bare(&options.program).flag("--database-url", url).flag("--timings", TIMINGS);
+    let launch = Launch::bare(&options.program).flag("--database-url", url).timings(&TIMINGS);
     let mut launch = launch.every(EVERY);
     if conditions.isolation == Some(Isolation::Serializable) {
         // Two works that count and append are no series, and one of them fails. If both always did, one would get nowhere.

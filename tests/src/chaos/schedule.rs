@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::conditions::Route;
-use crate::harness::{Kind, timings};
+use super::history::TIMINGS;
+use crate::harness::Kind;
 
 /// How many replicas there are.
 pub const REPLICAS: usize = 3;
@@ -232,8 +233,8 @@ impl Timed {
         let label = match &self.fault {
             Fault::Kill { .. } => "kill -9",
             Fault::Term { .. } => "SIGTERM",
-            Fault::Freeze { .. } if self.length < timings::RENEW => "frozen shortly",
-            Fault::Freeze { .. } if self.length < timings::LEASE => "frozen to the deadline",
+            Fault::Freeze { .. } if self.length < TIMINGS.renew => "frozen shortly",
+            Fault::Freeze { .. } if self.length < TIMINGS.lease => "frozen to the deadline",
             Fault::Freeze { .. } => "frozen past the lease",
             Fault::Link { whose, trouble, .. } => return link_label(*whose, *trouble),
             Fault::Restart { power_cut: true } => "server cut off",

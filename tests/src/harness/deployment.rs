@@ -151,11 +151,11 @@ impl<'d> Deployment<'d> {
     /// Freezes a replica, at a moment when it does not hold up the others: whoever writes to a SQLite file does.
     pub async fn freeze(&self, pid: i32) {
         let replica = self.replica(pid);
-        replica.stop();
+        replica.freeze();
         while self.database.is_held_up().await {
-            replica.cont();
+            replica.wake();
             tokio::task::yield_now().await;
-            replica.stop();
+            replica.freeze();
         }
     }
 
@@ -165,7 +165,7 @@ impl<'d> Deployment<'d> {
     ///
     /// When the tenure was over before.
     pub fn freeze_leading(&self, leader: Leader) {
-        self.replica(leader.pid).stop();
+        self.replica(leader.pid).freeze();
         assert!(self.is_sure(leader), "the tenure was over before the freeze: {leader:?}");
     }
 
@@ -175,7 +175,7 @@ impl<'d> Deployment<'d> {
     ///
     /// When it does not end it.
     pub async fn wake(&self, old: Leader) {
-        self.replica(old.pid).cont();
+        self.replica(old.pid).wake();
         self.says(old, "stepped down").await;
     }
 

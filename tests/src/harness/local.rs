@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leader::{Builder, Elector, Event, EventKind, Running, Tenure, Timings};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::{PATIENCE, now_ms};
+use super::{PATIENCE, locked, now_ms};
 
 /// The default timings, a tenth as long.
 pub const FAST: Timings = Timings {
@@ -62,7 +62,7 @@ impl Led {
     ///
     /// # Panics
     ///
-    /// When it does not start, or is not elected within 20 s.
+    /// When it does not start, or is not elected within [`PATIENCE`].
     pub async fn by(elector: impl FnOnce(&Events, &Puppet) -> Builder) -> Self {
         let events = Events::default();
         let mut puppet = Puppet::default();
@@ -95,7 +95,7 @@ impl Seen {
     }
 
     /// Whether it is an event of this kind about this tenure.
-    pub fn is_end_of(&self, kind: EventKind, tenure: &Tenure) -> bool {
+    pub fn is_about(&self, kind: EventKind, tenure: &Tenure) -> bool {
         self.is(kind) && self.event.trace_id.as_deref() == Some(tenure.trace_id())
     }
 }
@@ -120,7 +120,7 @@ impl Events {
     pub fn hook(&self) -> impl Fn(&Event) + Send + Sync + 'static {
         let inner = Arc::clone(&self.0);
         move |event| {
-            let mut seen = lock(&inner.seen);
+            let mut seen = locked(&inner.seen);
             seen.push(Seen { event: event.clone(), at: Instant::now(), at_ms: now_ms() });
             inner.count.send_replace(seen.len());
         }
@@ -128,19 +128,19 @@ impl Events {
 
     /// Everything so far.
     pub fn all(&self) -> Vec<Seen> {
-        lock(&self.0.seen).clone()
+        locked(&self.0.seen).clone()
     }
 
     /// How many events of this kind there were so far.
     pub fn count(&self, kind: EventKind) -> usize {
-        lock(&self.0.seen).iter().filter(|seen| seen.is(kind)).count()
+        locked(&self.0.seen).iter().filter(|seen| seen.is(kind)).count()
     }
 
     /// The first event that is wanted, past ones included.
     ///
     /// # Panics
     ///
-    /// When there is none within 20 s.
+    /// When there is none within [`PATIENCE`].
     pub async fn wait(&self, what: &str, wanted: impl Fn(&Seen) -> bool) -> Seen {
         self.wait_for(what, PATIENCE, wanted).await
     }
@@ -170,10 +170,10 @@ impl Events {
     ///
     /// # Panics
     ///
-    /// When there is none within 20 s.
+    /// When there is none within [`PATIENCE`].
     pub async fn of(&self, kind: EventKind, tenure: &Tenure) -> Seen {
         let what = format!("`{kind}` of term {}", tenure.term());
-        self.wait(&what, |seen| seen.is_end_of(kind, tenure)).await
+        self.wait(&what, |seen| seen.is_about(kind, tenure)).await
     }
 }
 
@@ -239,7 +239,7 @@ impl Puppet {
     ///
     /// # Panics
     ///
-    /// When there is none within 20 s.
+    /// When there is none within [`PATIENCE`].
     pub async fn tenure(&mut self) -> Tenure {
         let next = tokio::time::timeout(PATIENCE, self.tenures.recv()).await;
         let next = next.unwrap_or_else(|_| panic!("nobody was elected within {PATIENCE:?}"));
@@ -260,9 +260,4 @@ impl Puppet {
     pub fn leave(&self) {
         self.string.send_replace(Pull::Return);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panicking test must not hide why it panicked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -33,13 +33,20 @@ impl<'d> Lock<'d> {
     pub async fn take(database: &'d TestDatabase, statement: &str) -> Self {
         const ACQUIRED: &str = "the administrator's connection";
 
+        // The pool would take it back with its transaction open, of which it does not know.
         let connection = if let Some(pool) = database.postgres() {
-            Connection::Postgres(pool.acquire().await.expect(ACQUIRED))
+            let mut connection = pool.acquire().await.expect(ACQUIRED);
+            connection.close_on_drop();
+            Connection::Postgres(connection)
         } else if let Some(pool) = database.mysql() {
-            Connection::MySql(pool.acquire().await.expect(ACQUIRED))
+            let mut connection = pool.acquire().await.expect(ACQUIRED);
+            connection.close_on_drop();
+            Connection::MySql(connection)
         } else {
             let pool = database.sqlite().expect("no fourth kind");
-            Connection::Sqlite(pool.acquire().await.expect(ACQUIRED))
+            let mut connection = pool.acquire().await.expect(ACQUIRED);
+            connection.close_on_drop();
+            Connection::Sqlite(connection)
         };
         let mut lock = Self { database, connection };
         if database.kind == Kind::Sqlite {

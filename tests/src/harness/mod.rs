@@ -37,10 +37,11 @@ pub use isolation::Isolation;
 pub use lock::Lock;
 pub use pgbouncer::PgBouncer;
 pub use proxy::{Fate, Proxy, Statement, To};
-pub use replica::{Event, Launch, PATIENCE, Replica, first, timings};
+pub use replica::{Event, Launch, PATIENCE, Replica, first};
 pub use servers::Server;
 pub use sql::Sql;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The machine's wall clock, the one that events are stamped with.
@@ -92,4 +93,9 @@ pub async fn eventually<T>(what: &str, bound: Duration, mut ask: impl AsyncFnMut
     };
     let answer = tokio::time::timeout(bound, asking).await;
     answer.unwrap_or_else(|_| panic!("waited {bound:?} in vain for {what}"))
+}
+
+/// Whoever panicked while it held this has changed nothing about what is inside, and must not hide why it did.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

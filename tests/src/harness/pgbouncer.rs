@@ -98,7 +98,7 @@ impl PgBouncer {
     /// # Panics
     ///
     /// When it does not run.
-    pub fn stop(&self) {
+    pub fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
@@ -107,7 +107,7 @@ impl PgBouncer {
     /// # Panics
     ///
     /// When it does not run.
-    pub fn cont(&self) {
+    pub fn wake(&self) {
         self.signal(Signal::CONT);
     }
 

@@ -7,39 +7,20 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use leader::Timings;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::supervisor;
+use super::{locked, supervisor};
 
 /// How long a test waits for what must come, on the slowest of machines. Bounds of the promise are measured from the
 /// events' own times, not by this.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The timings of the tests, in about the proportions of the defaults.
-pub mod timings {
-    use std::time::Duration;
-
-    /// What `--timings` is given.
-    pub const FLAG: &str = "lease=3s,renew=400ms,deadline=2s,grace=700ms,margin=200ms,campaign=1s";
-    /// How long a renewal keeps a session alive.
-    pub const LEASE: Duration = Duration::from_secs(3);
-    /// How long a renewal is trusted.
-    pub const DEADLINE: Duration = Duration::from_secs(2);
-    /// How long before the lease expires the process of work that ignores its loss is gone.
-    pub const MARGIN: Duration = Duration::from_millis(200);
-    /// From one renewal to the next.
-    pub const RENEW: Duration = Duration::from_millis(400);
-    /// How long work may run on after its lease was lost.
-    pub const GRACE: Duration = Duration::from_millis(700);
-    /// How long a replica stays away from a name after its own tenure.
-    pub const CAMPAIGN: Duration = Duration::from_secs(1);
-}
 
 /// A line that a replica printed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -100,9 +81,22 @@ enum Log {
 }
 
 impl Launch {
+    /// The timings of the tests, in about the proportions of the defaults.
+    pub const TIMINGS: Timings = Timings {
+        lease: Duration::from_secs(3),
+        renew: Duration::from_millis(400),
+        deadline: Duration::from_secs(2),
+        attempt: None,
+        grace: Duration::from_millis(700),
+        margin: Duration::from_millis(200),
+        campaign: Duration::from_secs(1),
+        release: Duration::from_secs(5),
+        look: Duration::from_millis(250),
+    };
+
     /// A replica with the timings of the tests, and no work yet. `program` is `env!("CARGO_BIN_EXE_replica")`.
     pub fn new(program: impl AsRef<Path>, database_url: &str) -> Self {
-        Self::bare(program).flag("--database-url", database_url).flag("--timings", timings::FLAG)
+        Self::bare(program).flag("--database-url", database_url).timings(&Self::TIMINGS)
     }
 
     /// A replica with no flag at all.
@@ -120,6 +114,26 @@ impl Launch {
     #[must_use]
     pub fn instance(self, instance: &str) -> Self {
         self.flag("--instance", instance)
+    }
+
+    /// How long its leases last, and all that goes with it.
+    #[must_use]
+    pub fn timings(self, timings: &Timings) -> Self {
+        let attempt = timings.attempt();
+        let Timings { lease, renew, deadline, attempt: _, grace, margin, campaign, release, look } = *timings;
+        let given = [
+            ("lease", lease),
+            ("renew", renew),
+            ("deadline", deadline),
+            ("attempt", attempt),
+            ("grace", grace),
+            ("margin", margin),
+            ("campaign", campaign),
+            ("release", release),
+            ("look", look),
+        ];
+        let given = given.map(|(name, duration)| format!("{name}={}ms", duration.as_millis()));
+        self.flag("--timings", &given.join(","))
     }
 
     /// The pace of its works.
@@ -200,7 +214,7 @@ pub struct Replica {
 impl Replica {
     /// What it printed so far.
     pub fn events(&self) -> Vec<Event> {
-        lock(&self.said.events).clone()
+        locked(&self.said.events).clone()
     }
 
     /// Its process id.
@@ -210,7 +224,7 @@ impl Replica {
 
     /// What it logged, and printed beside its events.
     pub fn log(&self) -> String {
-        lock(&self.said.log).join("\n")
+        locked(&self.said.log).join("\n")
     }
 
     /// The first event that fits, printed already or to come.
@@ -252,11 +266,11 @@ impl Replica {
 
     /// Whether it has logged such a line.
     pub fn has_line_of(&self, term: i64, text: &str) -> bool {
-        lock(&self.said.log).iter().any(|line| is_of(term, text, line))
+        locked(&self.said.log).iter().any(|line| is_of(term, text, line))
     }
 
     async fn wait_line_that(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
-        let line = || lock(&self.said.log).iter().find(|line| fits(line)).cloned();
+        let line = || locked(&self.said.log).iter().find(|line| fits(line)).cloned();
         let found = tokio::time::timeout(PATIENCE, on_news(line)).await;
         found.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for {what} in the log of {self}"))
     }
@@ -285,7 +299,7 @@ impl Replica {
     /// # Panics
     ///
     /// When the system does not tell.
-    pub fn stop(&self) {
+    pub fn freeze(&self) {
         self.signal(Signal::STOP);
         // One thread takes the signal and stops the others, once it has a turn.
         while self.exited().is_none() && !self.is_stopped() {
@@ -294,7 +308,7 @@ impl Replica {
     }
 
     /// Wakes it (SIGCONT).
-    pub fn cont(&self) {
+    pub fn wake(&self) {
         self.signal(Signal::CONT);
     }
 
@@ -323,7 +337,7 @@ impl Replica {
     ///
     /// When the system does not tell.
     pub fn exited(&self) -> Option<ExitStatus> {
-        lock(&self.child).try_wait().expect("a child of this process")
+        locked(&self.child).try_wait().expect("a child of this process")
     }
 
     /// Waits for its end and returns the exit status, which is `None` when a signal ended it. All that it printed has
@@ -349,7 +363,7 @@ impl Replica {
 
     fn signal(&self, signal: Signal) {
         // The lock keeps the process from being reaped, and its id from being given to another, in between.
-        let mut child = lock(&self.child);
+        let mut child = locked(&self.child);
         if let Ok(None) = child.try_wait() {
             kill_process(self.pid, signal).expect("a child of this process");
         }
@@ -368,7 +382,7 @@ impl Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        let mut child = lock(&self.child);
+        let mut child = locked(&self.child);
         let _ = child.kill();
         let _ = supervisor::forget(child.id());
         let _ = child.wait();
@@ -388,7 +402,7 @@ impl fmt::Display for Replica {
         for event in self.events() {
             writeln!(f, "    {event:?}")?;
         }
-        let log = lock(&self.said.log);
+        let log = locked(&self.said.log);
         for line in &log[log.len().saturating_sub(LAST_LINES)..] {
             writeln!(f, "    | {line}")?;
         }
@@ -404,7 +418,7 @@ impl fmt::Display for Replica {
 pub async fn first(replicas: &[&Replica], what: &str, fits: impl Fn(&Event) -> bool) -> (usize, Event) {
     let earliest = || {
         let found = replicas.iter().enumerate().filter_map(|(index, replica)| {
-            let events = lock(&replica.said.events);
+            let events = locked(&replica.said.events);
             events.iter().find(|event| fits(event)).map(|event| (index, event.clone()))
         });
         found.min_by_key(|(_, event)| event.at_ms)
@@ -444,14 +458,14 @@ struct Said {
 impl Said {
     fn hear(&self, line: &str) {
         match serde_json::from_str(line) {
-            Ok(event) => lock(&self.events).push(event),
+            Ok(event) => locked(&self.events).push(event),
             // Other programs than `replica` print what they like.
             Err(_) => self.note(line),
         }
     }
 
     fn note(&self, line: &str) {
-        lock(&self.log).push(line.to_owned());
+        locked(&self.log).push(line.to_owned());
     }
 }
 
@@ -471,9 +485,4 @@ fn on_lines(pipe: impl std::io::Read + Send + 'static, said: Arc<Said>, take: fn
 /// Whether this line of a log was written in the tenure of this term, and holds this text.
 fn is_of(term: i64, text: &str, line: &str) -> bool {
     line.contains(text) && line.contains(&format!("term={term} "))
-}
-
-/// A panic of a test while it holds one of these changes nothing about what is inside.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -230,7 +230,7 @@ impl Server {
     /// # Panics
     ///
     /// When it does not run, or is not ours.
-    pub fn stop(&self) {
+    pub fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
@@ -239,7 +239,7 @@ impl Server {
     /// # Panics
     ///
     /// When it does not run, or is not ours.
-    pub fn cont(&self) {
+    pub fn wake(&self) {
         self.signal(Signal::CONT);
     }
 

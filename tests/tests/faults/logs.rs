@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leader_tests::harness::{PATIENCE, Sql, TestDatabase, eventually, timings};
+use leader_tests::harness::{Launch, PATIENCE, Sql, TestDatabase, eventually};
 
 use crate::{replica, scenarios};
 
@@ -22,7 +22,7 @@ async fn a_standby_logs_transitions_only<DB: Sql>() {
         let log = standby.log();
         log.lines().filter(|line| line.contains(&format!(" {level} leader"))).count()
     };
-    tokio::time::sleep(timings::CAMPAIGN * 2).await;
+    tokio::time::sleep(Launch::TIMINGS.campaign * 2).await;
     let told = || at("ERROR") + at("WARN") + at("INFO");
     assert!(told() <= 2, "{standby}");
     let before = at("DEBUG");
@@ -42,6 +42,6 @@ async fn a_standby_logs_transitions_only<DB: Sql>() {
 
     assert!(standby.log().contains("the database does not do what a lease needs"), "{standby}");
     assert!(told() <= A_HANDFUL, "{} lines: {standby}", told());
-    let renewals = AWAY.as_millis() / timings::RENEW.as_millis();
+    let renewals = AWAY.as_millis() / Launch::TIMINGS.renew.as_millis();
     assert!(tries as u128 > renewals / 2, "{tries} attempts were told in {AWAY:?}: {standby}");
 }

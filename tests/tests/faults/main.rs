@@ -101,10 +101,9 @@ async fn lead_with(timings: Timings, url: &str, instance: &str) -> Led {
 
 /// A replica as a process. Its attempts have all the time that the deadline leaves them.
 fn replica(url: &str, instance: &str, kind: &str) -> Launch {
-    const TIMINGS: &str =
-        "lease=3s,renew=400ms,deadline=2s,attempt=1600ms,grace=700ms,margin=200ms,campaign=1s";
+    const TIMINGS: Timings = Timings { attempt: Some(Duration::from_millis(1600)), ..Launch::TIMINGS };
 
-    replica_by_default(url, instance, kind).flag("--timings", TIMINGS)
+    replica_by_default(url, instance, kind).timings(&TIMINGS)
 }
 
 /// The same with the default timings.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use leader::Timings;
 use leader_tests::harness::{Launch, Sql, Statement, To, now_ms};
 
 use crate::answers::last_good;
@@ -19,14 +20,18 @@ async fn work_that_blocks_its_thread<DB: Sql>() {
 }
 
 async fn is_gone_in_time<DB: Sql>(kind: &str) {
-    const LEASE: Duration = Duration::from_secs(3);
     /// The grace would be longer than the lease.
-    const TIMINGS: &str = "lease=3s,renew=400ms,deadline=2s,attempt=1600ms,grace=5s,margin=300ms,campaign=1s";
+    const TIMINGS: Timings = Timings {
+        attempt: Some(Duration::from_millis(1600)),
+        grace: Duration::from_secs(5),
+        margin: Duration::from_millis(300),
+        ..Launch::TIMINGS
+    };
 
     let (database, proxy) = behind_a_proxy::<DB>().await;
     let launch = |url: &str, instance: &str, kind: &str| {
         let launch = Launch::bare(env!("CARGO_BIN_EXE_replica")).flag("--database-url", url);
-        launch.flag("--timings", TIMINGS).instance(instance).work(NAME, kind).start()
+        launch.timings(&TIMINGS).instance(instance).work(NAME, kind).start()
     };
     let first = launch(proxy.url(), "first", kind);
     let elected = first.wait("its election", |event| event.is("elected")).await;
@@ -37,7 +42,7 @@ async fn is_gone_in_time<DB: Sql>(kind: &str) {
     assert_eq!(first.wait_exit().await, Some(70), "{first}");
     let (gone, gone_ms) = (tokio::time::Instant::now(), now_ms());
     let after = gone.duration_since(last_good(&proxy, Duration::ZERO, gone));
-    assert!(after < LEASE, "gone {after:?} after the start of the last good renewal");
+    assert!(after < TIMINGS.lease, "gone {after:?} after the start of the last good renewal");
     let next = second.wait("the successor", |event| event.is("elected")).await;
     assert!(next.term() > elected.term());
     assert!(

@@ -7,7 +7,7 @@ use leader::WorkName;
 use leader::test_util::{AnyStore, SessionId, Store, store};
 use leader_tests::conformance::settle;
 use leader_tests::harness::proxy::Judged;
-use leader_tests::harness::{Fate, PATIENCE, Sql, Statement, TestDatabase, To, timings};
+use leader_tests::harness::{Fate, Launch, PATIENCE, Sql, Statement, TestDatabase, To};
 use tokio::time::Instant;
 
 use crate::{NAME, TIMINGS, behind_a_proxy, lead, replica, scenarios};
@@ -121,8 +121,8 @@ async fn a_replica_that_comes_back_under_its_name<DB: Sql>() {
     let again = second.wait("the election", |event| event.is("elected")).await;
     assert!(again.term() > elected.term());
     let after = Duration::from_millis(u64::try_from(again.at_ms - killed).unwrap());
-    assert!(after + timings::RENEW * 3 > timings::LEASE, "elected {after:?} after the kill");
-    assert!(after < timings::LEASE + Duration::from_secs(2), "elected {after:?} after the kill");
-    tokio::time::sleep(timings::LEASE).await;
+    assert!(after + Launch::TIMINGS.renew * 3 > Launch::TIMINGS.lease, "elected {after:?} after the kill");
+    assert!(after < Launch::TIMINGS.lease + Duration::from_secs(2), "elected {after:?} after the kill");
+    tokio::time::sleep(Launch::TIMINGS.lease).await;
     assert!(!second.events().iter().any(|event| event.is("lost")), "{second}");
 }

@@ -6,7 +6,7 @@ use leader::{EventKind, TransactionError};
 use leader_tests::harness::checks::assert_in_order;
 use leader_tests::harness::local::Led;
 use leader_tests::harness::{
-    Kind, PATIENCE, Replica, Sql, TestDatabase, eventually, first, now_ms, soak, timings,
+    Kind, Launch, PATIENCE, Replica, Sql, TestDatabase, eventually, first, now_ms, soak,
 };
 
 use crate::{PATIENT, TIMINGS, behind_a_proxy, lead, lead_with, replica, replica_by_default, scenarios};
@@ -41,7 +41,7 @@ async fn a_restart_costs_no_lease<DB: Sql>() {
 /// is longer, and the timings are the defaults then.
 async fn a_leader_soon_after_a_long_stop<DB: Sql>() {
     // Longer than the default deadline too.
-    const STOPPED: Duration = timings::LEASE.saturating_mul(4);
+    const STOPPED: Duration = Launch::TIMINGS.lease.saturating_mul(4);
 
     let (stopped, defaults) = soak().map_or((STOPPED, false), |soak| (soak.max(STOPPED), true));
     // What a standby waits between two looks, its jitter, and an attempt or two that meet a server on its way up.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leader_tests::harness::{Event, Kind, Launch, Replica, TestDatabase, now_ms, timings};
+use leader_tests::harness::{Event, Kind, Launch, Replica, TestDatabase, now_ms};
 
 use crate::{assert_within, replica, scenarios, started};
 
@@ -40,7 +40,7 @@ async fn a_log_that_blocks_before_the_loss(kind: Kind) {
         .await;
     let begun = now_ms();
     assert_eq!(leader.wait_exit().await, Some(70), "{leader}");
-    assert_within(timings::LEASE + LATE, begun, now_ms(), &format!("to the end of {leader}"));
+    assert_within(Launch::TIMINGS.lease + LATE, begun, now_ms(), &format!("to the end of {leader}"));
 }
 
 /// The keeper is gone with it.
@@ -66,7 +66,7 @@ async fn a_log_that_panics_hides_no_ending(kind: Kind) {
     let database = TestDatabase::create(kind).await;
     // Slow, so that the keeper has broken before anybody else can tell of the loss.
     let launch = |launch: Launch| {
-        launch.work("mail", "slow-stop").every(timings::LEASE).flag("--log-panics-at", "session lost")
+        launch.work("mail", "slow-stop").every(Launch::TIMINGS.lease).flag("--log-panics-at", "session lost")
     };
     let (leader, elected, standby) = set(&database, launch).await;
     assert_eq!(database.delete_sessions_of("leader").await, 1);
@@ -112,7 +112,7 @@ async fn ends_after_a_robbery(database: &TestDatabase, leader: &Replica, standby
     assert_eq!(database.delete_sessions_of("leader").await, 1);
     let robbed = now_ms();
     assert_eq!(leader.wait_exit().await, Some(70), "{leader}");
-    let bound = timings::RENEW + timings::GRACE + LATE;
+    let bound = Launch::TIMINGS.renew + Launch::TIMINGS.grace + LATE;
     assert_within(bound, robbed, now_ms(), &format!("from the loss of the session to the end of {leader}"));
     standby.wait("the standby's election", |event| event.is("elected")).await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leader_tests::harness::database::LedgerRow;
-use leader_tests::harness::{Kind, PATIENCE, Replica, TestDatabase, eventually, now_ms, timings};
+use leader_tests::harness::{Kind, Launch, PATIENCE, Replica, TestDatabase, eventually, now_ms};
 
 use crate::{assert_in_order, assert_within, replica, scenarios, started, written};
 
@@ -26,7 +26,7 @@ async fn its_transaction_never_commits(kind: Kind) {
     let successor = next.wait("the successor", |event| event.is("elected")).await;
     // Design, I8: 10 s, or the lease if that is shorter.
     assert_within(
-        timings::LEASE + LATE,
+        Launch::TIMINGS.lease + LATE,
         frozen,
         successor.at_ms,
         &format!("from the freeze to the successor, {next}"),
@@ -39,7 +39,7 @@ async fn its_transaction_never_commits(kind: Kind) {
         ledger.into_iter().filter(|row| row.instance == "slow").collect()
     };
     let before = of_slow().await;
-    slow.cont();
+    slow.wake();
     slow.wait("that it knows", |event| event.is("lost") || event.is("overrun")).await;
     if let Some(status) = slow.exited() {
         assert_eq!(status.code(), Some(70), "{slow}");
@@ -55,11 +55,11 @@ async fn its_transaction_never_commits(kind: Kind) {
 async fn freeze_inside_a_transaction(database: &TestDatabase, slow: &Replica) -> i64 {
     let frozen = async || {
         let now = now_ms();
-        slow.stop();
+        slow.freeze();
         if database.idle_transactions().await > 0 {
             return Some(now);
         }
-        slow.cont();
+        slow.wake();
         None
     };
     eventually("a moment inside a transaction", PATIENCE, frozen).await

@@ -81,7 +81,11 @@ async fn timings_that_cannot_hold() {
 #[tokio::test]
 async fn two_works_of_one_name() {
     let database = TestDatabase::create(Kind::Sqlite).await;
-    fails(launch(&database.url).work("mail", "idle").work("mail", "ledger"), &["mail"]).await;
+    fails(
+        launch(&database.url).work("mail", "idle").work("mail", "ledger"),
+        &["`mail` is registered 2 times"],
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leader_tests::harness::{Kind, PATIENCE, Replica, Server, TestDatabase, first, timings};
+use leader::Timings;
+use leader_tests::harness::{Kind, Launch, PATIENCE, Replica, Server, TestDatabase, first};
 
 use crate::{bare, replica, scenarios, started};
 
@@ -19,12 +20,16 @@ mod names {
 }
 
 /// On a busy machine a start takes longer than the attempt that is usual here.
-const PATIENT: &str = "lease=8s,renew=400ms,deadline=6s,attempt=5s,campaign=1s";
+const PATIENT: Timings = Timings {
+    lease: Duration::from_secs(8),
+    deadline: Duration::from_secs(6),
+    attempt: Some(Duration::from_secs(5)),
+    ..Launch::TIMINGS
+};
 
 async fn at_once_on_an_empty_database(kind: Kind) {
     let database = TestDatabase::create_alone(kind).await;
-    let replica =
-        bare().flag("--database-url", &database.url).flag("--timings", PATIENT).work("mail", "idle");
+    let replica = bare().flag("--database-url", &database.url).timings(&PATIENT).work("mail", "idle");
     let replicas: Vec<_> = (0..20).map(|_| replica.start()).collect();
     for replica in &replicas {
         started(replica).await;
@@ -32,7 +37,7 @@ async fn at_once_on_an_empty_database(kind: Kind) {
     let all: Vec<_> = replicas.iter().collect();
     first(&all, "a leader", |event| event.is("elected")).await;
     // Each has looked again by then.
-    tokio::time::sleep(2 * timings::CAMPAIGN).await;
+    tokio::time::sleep(2 * Launch::TIMINGS.campaign).await;
     let elected = all.iter().filter(|replica| replica.events().iter().any(|event| event.is("elected")));
     assert_eq!(elected.count(), 1);
     assert!(all.iter().all(|replica| replica.exited().is_none()));
@@ -55,7 +60,7 @@ async fn idle_statements(database: &TestDatabase, server: &Server, names: usize)
     }
     let replica = launch.start();
     all_elected(&replica, names).await;
-    tokio::time::sleep(2 * timings::CAMPAIGN).await;
+    tokio::time::sleep(2 * Launch::TIMINGS.campaign).await;
 
     let (first, second) = (server.statements().await, server.statements().await);
     let own = second - first;

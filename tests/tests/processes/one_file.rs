@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leader_tests::harness::{Kind, Replica, TestDatabase, now_ms, soak, timings};
+use leader_tests::harness::{Kind, Launch, Replica, TestDatabase, now_ms, soak};
 
 use crate::{assert_in_order, replica, started, written};
 
@@ -43,10 +43,10 @@ async fn transactions_back_to_back_starve_no_other_process() {
     for other in &others {
         other.wait("its election", |event| event.is("elected")).await;
     }
-    let writer = replica(&database).work("writer", "slow-ledger").every(timings::RENEW / 2).start();
+    let writer = replica(&database).work("writer", "slow-ledger").every(Launch::TIMINGS.renew / 2).start();
     let elected = writer.wait("its election", |event| event.is("elected")).await;
     written(&database, &elected).await;
-    tokio::time::sleep(2 * timings::LEASE).await;
+    tokio::time::sleep(2 * Launch::TIMINGS.lease).await;
     let all: Vec<_> = others.iter().chain([&writer]).collect();
     assert_nothing_lost(&database, &all).await;
 }
@@ -57,7 +57,7 @@ async fn a_transaction_past_the_deadline_costs_every_lease_and_the_log_says_whos
     let database = TestDatabase::create_to_wait(Kind::Sqlite).await;
     let other = replica(&database).work("other", "idle").start();
     let first = other.wait("its election", |event| event.is("elected")).await;
-    let long = replica(&database).work("long", "slow-ledger").every(2 * timings::LEASE).start();
+    let long = replica(&database).work("long", "slow-ledger").every(2 * Launch::TIMINGS.lease).start();
     long.wait("its election", |event| event.is("elected")).await;
     for (replica, holder) in
         [(&long, "a transaction of this process".to_owned()), (&other, format!("process {}", long.pid()))]

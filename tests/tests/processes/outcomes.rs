@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leader_tests::harness::{Event, Kind, TestDatabase, first, timings};
+use leader_tests::harness::{Event, Kind, Launch, TestDatabase, first};
 
 use crate::{assert_within, replica, scenarios};
 
@@ -60,7 +60,7 @@ async fn takes_turns(kind: Kind, work: &str) -> Event {
     let stayed_away = again.at_ms - stepped_down.at_ms;
     // The two times are read by the replica around the wait, each rounded down.
     assert!(
-        stayed_away + 1 >= i64::try_from(timings::CAMPAIGN.as_millis()).unwrap(),
+        stayed_away + 1 >= i64::try_from(Launch::TIMINGS.campaign.as_millis()).unwrap(),
         "only {stayed_away} ms: {this}"
     );
     stepped_down

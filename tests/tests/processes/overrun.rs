@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leader::Timings;
 use leader_tests::harness::database::SessionRow;
-use leader_tests::harness::{Kind, Launch, Proxy, Replica, Sql, TestDatabase, now_ms, timings};
+use leader_tests::harness::{Kind, Launch, Proxy, Replica, Sql, TestDatabase, now_ms};
 use sqlx::{Sqlite, Transaction};
 
 use crate::{assert_within, bare, replica, scenarios, started};
@@ -39,7 +40,7 @@ async fn ends_its_process(kind: Kind, work: &str, flags: impl Fn(Launch) -> Laun
     let code = leader.wait_exit().await;
     let gone = now_ms();
     assert_eq!(code, Some(70), "{leader}");
-    let bound = timings::RENEW + timings::GRACE + Duration::from_millis(500);
+    let bound = Launch::TIMINGS.renew + Launch::TIMINGS.grace + Duration::from_millis(500);
     assert_within(bound, robbed, gone, &format!("from the loss of the session to the end of {leader}"));
 
     let about = |event: &str| leader.events().into_iter().filter(|line| line.is(event)).collect::<Vec<_>>();
@@ -54,9 +55,8 @@ async fn ends_its_process(kind: Kind, work: &str, flags: impl Fn(Launch) -> Laun
 }
 
 /// The grace would go on beyond the lease.
-const LONG_GRACE: &str = "lease=3s,renew=400ms,deadline=2s,grace=1m,margin=500ms,campaign=1s";
-const DEADLINE: Duration = Duration::from_secs(2);
-const MARGIN: Duration = Duration::from_millis(500);
+const LONG_GRACE: Timings =
+    Timings { grace: Duration::from_mins(1), margin: Duration::from_millis(500), ..Launch::TIMINGS };
 
 /// What a busy machine may be late.
 const LATE: Duration = Duration::from_millis(300);
@@ -66,7 +66,7 @@ async fn work_that_spins_while_no_renewal_is_answered(kind: Kind) {
     let database = TestDatabase::create(kind).await;
     let way = Way::to(&database).await;
     let [one, two] = ["1", "2"].map(|threads| {
-        let launch = bare().flag("--database-url", way.url()).flag("--timings", LONG_GRACE);
+        let launch = bare().flag("--database-url", way.url()).timings(&LONG_GRACE);
         launch.work(threads, "spins").instance(threads).flag("--worker-threads", threads).start()
     });
     for leader in [&one, &two] {
@@ -93,10 +93,13 @@ async fn in_time(leader: &Replica, instance: &str, sessions: &[SessionRow], cut:
     let gone = now_ms();
     let session = sessions.iter().find(|session| session.instance == instance).expect("its session");
     let spare = Duration::from_millis(u64::try_from(session.expires_at_ms - gone).unwrap_or_default());
-    assert!(spare + LATE >= MARGIN, "gone {spare:?} before the expiry: {leader}");
+    assert!(spare + LATE >= LONG_GRACE.margin, "gone {spare:?} before the expiry: {leader}");
     let lost = leader.wait("the loss", |event| event.is("lost")).await;
     let after = Duration::from_millis(u64::try_from(lost.at_ms - cut).unwrap_or_default());
-    assert!(after + timings::RENEW + LATE >= DEADLINE, "lost {after:?} after the last renewal: {leader}");
+    assert!(
+        after + LONG_GRACE.renew + LATE >= LONG_GRACE.deadline,
+        "lost {after:?} after the last renewal: {leader}"
+    );
     gone
 }
 

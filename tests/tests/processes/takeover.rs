@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leader_tests::harness::{Kind, Replica, TestDatabase, first, now_ms, timings};
+use leader_tests::harness::{Kind, Launch, Replica, TestDatabase, first, now_ms};
 
 use crate::{assert_in_order, assert_within, bare, replica, scenarios, started, written};
 
@@ -47,7 +47,7 @@ async fn the_work_moves(kind: Kind) {
     assert_eq!(dying.wait_exit().await, None);
 
     let (_, third) = next_leader(&replicas, second.term()).await;
-    let bound = timings::LEASE + Duration::from_millis(500);
+    let bound = Launch::TIMINGS.lease + Duration::from_millis(500);
     assert_within(bound, killed, third.at_ms, &format!("from the death of a leader to the next, {dying}"));
     written(&database, &third).await;
 

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use leader_tests::harness::database::LedgerRow;
-use leader_tests::harness::{Event, Kind, Launch, PATIENCE, Replica, Sql, TestDatabase, eventually, now_ms};
-use sqlx::Sqlite;
+use leader_tests::harness::{Event, Kind, Launch, PATIENCE, Replica, TestDatabase, eventually, now_ms};
 
 use crate::{assert_in_order, assert_within, bare, started};
 
@@ -120,10 +119,10 @@ impl Sleeper {
     async fn sleep(&self, database: &TestDatabase) -> Woke {
         let frozen = async || {
             self.renewed(database).await;
-            self.replica.stop();
+            self.replica.freeze();
             // A frozen writer blocks every writer of a SQLite file, which is another story.
-            if database.kind == Kind::Sqlite && !is_writable(database).await {
-                self.replica.cont();
+            if database.is_held_up().await {
+                self.replica.wake();
                 return None;
             }
             Some(())
@@ -132,7 +131,7 @@ impl Sleeper {
         tokio::time::sleep(self.length).await;
         let rows = self.rows(database).await;
         let at_ms = now_ms();
-        self.replica.cont();
+        self.replica.wake();
         Woke { at_ms, rows }
     }
 
@@ -192,10 +191,4 @@ impl Sleeper {
         };
         assert_in_order(&eventually("ten rows of the successor", PATIENCE, more).await);
     }
-}
-
-async fn is_writable(database: &TestDatabase) -> bool {
-    let mut connection = Sqlite::pool(database, 1).acquire().await.expect("a connection");
-    // Others write as well, but not for as long as that.
-    Sqlite::run(&mut connection, "PRAGMA busy_timeout = 1000; BEGIN IMMEDIATE; ROLLBACK").await.is_ok()
 }

@@ -100,7 +100,7 @@ async fn everybody_hears_of_a_loss(world: World) {
     assert_eq!(led.tenure.ended().await, Ending::LeaseLost);
     // Each has one beginning and one end.
     for kind in [EventKind::Elected, EventKind::Lost, EventKind::SteppedDown] {
-        let of = |seen: &&leader_tests::harness::local::Seen| seen.is_end_of(kind, &led.tenure);
+        let of = |seen: &&leader_tests::harness::local::Seen| seen.is_about(kind, &led.tenure);
         assert_eq!(led.events.all().iter().filter(of).count(), 1, "{kind}");
     }
 }

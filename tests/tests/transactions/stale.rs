@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leader::{Ending, EventKind, Tenure, TransactionError};
-use leader_tests::harness::Sql;
 use leader_tests::harness::local::{Events, Puppet, SLEEPY};
+use leader_tests::harness::{Sql, any_seed};
 use sqlx::Pool;
 use tokio::time::Instant;
 
@@ -94,8 +94,8 @@ async fn refused_after_a_change<DB: Sql>(stage: &Stage<DB>, change: &str) {
 /// Two holders write at full speed while sessions are deleted under them: no row of an older term comes after one of a
 /// newer.
 async fn terms_never_interleave<DB: Sql>(stage: Stage<DB>) {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let seed = any_seed();
+    println!("LEADER_TEST_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let events = Events::default();
     let mut electors = Vec::new();

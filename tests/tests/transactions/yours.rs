@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leader::{Ended, Ending, EventKind, TransactionError};
+use leader::{Ending, EventKind, TransactionError};
 use leader_tests::harness::{Kind, Sql};
 use sqlx::Connection;
 use tokio::time::Instant;
@@ -112,7 +112,6 @@ async fn after_a_takeover_at_every_isolation_level<DB: Sql>(stage: Stage<DB>) {
             "{level}: {refused:?}"
         );
         yours.rollback().await.unwrap();
-        let _: Result<(), Ended> = sleepy.tenure.check();
         sleepy.puppet.obey();
         sleepy.running.shutdown().await.unwrap();
         awake.running.shutdown().await.unwrap();

@@ -1,9 +1,8 @@
 //! How processes ended.
 
 use super::{Breach, Excuse, Verdict, Violation, around, disturbed, ms};
-use crate::chaos::history::{History, Process, Span};
+use crate::chaos::history::{History, Process, Span, TIMINGS};
 use crate::chaos::schedule::{Fault, Trouble};
-use crate::harness::timings;
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
     let mut found = |process: &Process, why: &str| {
@@ -89,7 +88,7 @@ fn has_started(process: &Process) -> bool {
 
 /// Work that ignores its end, or waits for an answer that does not come, or had no time to hear of it.
 fn may_overrun(history: &History, process: &Process) -> bool {
-    let last = Span { from: process.alive.until - 2 * ms(timings::LEASE), until: process.alive.until };
+    let last = Span { from: process.alive.until - 2 * ms(TIMINGS.lease), until: process.alive.until };
     process.stubborn || silenced(history, process, last)
 }
 

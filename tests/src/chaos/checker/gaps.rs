@@ -3,20 +3,21 @@
 use std::time::Duration;
 
 use super::{Breach, Tenure, Verdict, Violation, ms};
-use crate::chaos::history::{History, Process, Span, WORKS};
+use crate::chaos::history::{History, Process, Span, TIMINGS, WORKS};
 use crate::chaos::schedule::{Fault, REPLICAS, Trouble, Whose};
-use crate::harness::{Kind, timings};
+use crate::harness::Kind;
 
 /// The lease of the last leader, what a standby waits on top of that, and, if it is the one that led before, the time
 /// that it leaves to others; the rest is for the machine.
-const BOUND: Duration = timings::LEASE
+const BOUND: Duration = TIMINGS
+    .lease
     .saturating_add(Duration::from_millis(300))
-    .saturating_add(timings::CAMPAIGN)
+    .saturating_add(TIMINGS.campaign)
     .saturating_add(Duration::from_millis(200))
     .saturating_add(Duration::from_secs(2));
 
 /// On top of that, where nothing wakes a standby: it may have looked just before a name was given back.
-const LOOK: Duration = timings::CAMPAIGN.saturating_add(Duration::from_millis(200));
+const LOOK: Duration = TIMINGS.campaign.saturating_add(Duration::from_millis(200));
 
 /// How long a replica is not judged after something was done to it: what it sent before is given up after half the
 /// deadline, what failed again and again is tried after `campaign`, and work of its own has its grace.

@@ -2,16 +2,15 @@
 //! whatever happens to the connections of works.
 
 use super::{Breach, Tenure, Violation, around, disturbed, ms};
-use crate::chaos::history::{History, Span};
+use crate::chaos::history::{History, Span, TIMINGS};
 use crate::chaos::schedule::Fault;
-use crate::harness::timings;
 
 pub(super) fn check(history: &History, tenures: &[Tenure], violations: &mut Vec<Violation>) {
     for tenure in tenures {
         let Some(lost) = tenure.lost else { continue };
         let process = &history.processes[tenure.process];
         // An attempt that was in its way is given up after half a deadline, and leaves as much for others.
-        let before = Span { from: lost - ms(timings::LEASE), until: lost };
+        let before = Span { from: lost - ms(TIMINGS.lease), until: lost };
         let robbed = history.disturbances.iter().any(|disturbance| {
             disturbance.timed.fault.robs(process.replica, &tenure.name) && disturbance.span.meets(before)
         });

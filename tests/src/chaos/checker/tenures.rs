@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Breach, End, Excuse, Tenure, Verdict, Violation, ms, obedience};
-use crate::chaos::history::{GRACE, History, Span};
-use crate::harness::timings;
+use crate::chaos::history::{History, Span, TIMINGS};
 
 /// How long after its claim was committed a tenure may begin, and what meets it in between: an answer that took longer than an attempt starts none.
 const CLAIM: Duration = Duration::from_secs(2);
@@ -36,7 +35,7 @@ fn obeys(history: &History, tenure: &Tenure, violations: &mut Vec<Violation>) {
         }
     };
     if let Some(lost) = tenure.lost {
-        bound(lost, tenure.span.until, ms(GRACE) + obedience());
+        bound(lost, tenure.span.until, ms(TIMINGS.grace) + obedience());
     }
     if tenure.end == End::Overrun {
         bound(tenure.span.until, history.processes[tenure.process].end(), obedience());
@@ -67,7 +66,7 @@ fn compare(history: &History, earlier: &Tenure, later: &Tenure, verdict: &mut Ve
 fn excuse(history: &History, earlier: &Tenure, later: &Tenure) -> Option<Excuse> {
     // The last renewal that succeeded is at most the deadline older than the freeze, and who wakes up before the lease can
     // expire has no successor.
-    let shortest = ms(timings::LEASE) - ms(timings::DEADLINE);
+    let shortest = ms(TIMINGS.lease) - ms(TIMINGS.deadline);
     let process = &history.processes[earlier.process];
     let soon_after = |cause: Span, bound: i64| {
         let to_its_end = Span { from: cause.until, until: earlier.span.until };
@@ -80,7 +79,7 @@ fn excuse(history: &History, earlier: &Tenure, later: &Tenure) -> Option<Excuse>
     }
     let robbed = history.disturbances.iter().any(|disturbance| {
         disturbance.timed.fault.robs(process.replica, &earlier.name)
-            && soon_after(disturbance.span, ms(timings::LEASE))
+            && soon_after(disturbance.span, ms(TIMINGS.lease))
     });
     robbed.then_some(Excuse::Robbed)
 }

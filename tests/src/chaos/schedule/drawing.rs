@@ -11,8 +11,8 @@ use fastrand::Rng;
 
 use super::{Fault, REPLICAS, Timed, Trouble, Way, Whose};
 use crate::chaos::conditions::Route;
-use crate::chaos::history::WORKS;
-use crate::harness::{Kind, timings};
+use crate::chaos::history::{TIMINGS, WORKS};
+use crate::harness::Kind;
 
 pub(super) fn draw(kind: Kind, seed: u64, length: Duration) -> Vec<Timed> {
     Drawing::new(kind, Rng::with_seed(seed)).stretches(length, Drawing::stretch)
@@ -142,9 +142,9 @@ impl Drawing {
             1 | 2 => (self.between(1.0..3.0), Fault::Term { replica, stubborn }),
             kind => {
                 let freeze = match kind {
-                    3 => 0.05..timings::RENEW.as_secs_f64(),
-                    4 => timings::DEADLINE.as_secs_f64()..timings::LEASE.as_secs_f64(),
-                    _ => timings::LEASE.as_secs_f64()..2.0 * timings::LEASE.as_secs_f64(),
+                    3 => 0.05..TIMINGS.renew.as_secs_f64(),
+                    4 => TIMINGS.deadline.as_secs_f64()..TIMINGS.lease.as_secs_f64(),
+                    _ => TIMINGS.lease.as_secs_f64()..2.0 * TIMINGS.lease.as_secs_f64(),
                 };
                 (self.between(freeze), Fault::Freeze { replica })
             }
