@@ -170,7 +170,7 @@ impl<S: Store> Keeper<S> {
         let took = clock.now().since(attempt.started);
         let statement = attempt.request.statement().word();
         #[cfg(feature = "metrics")]
-        crate::metrics::statement(&attempt.request, took, matches!(answer, Some(Ok(_))));
+        crate::metrics::statement(statement, took, matches!(answer, Some(Ok(_))));
         match answer {
             Some(Ok(reply)) => {
                 tracing::debug!(statement, request = ?attempt.request, ?reply, ?took, "answered");
