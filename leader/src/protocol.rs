@@ -28,7 +28,8 @@ mod simulation;
 use std::fmt;
 
 pub(crate) use campaign::Campaign;
-pub(crate) use messages::{Attempt, Effect, Failure, Next, Reply, Request, Standing, Statement};
+pub use messages::Statement;
+pub(crate) use messages::{Attempt, Effect, Failure, Next, Reply, Request, Standing};
 pub(crate) use session::Session;
 
 use crate::name::WorkName;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 pub use crate::clock::{Clock, Moment};
+pub use crate::protocol::Statement;
 #[doc(hidden)]
 pub use crate::protocol::{Digest, Hint, Hold, Holder, Scan, SessionId, Vacancy};
-pub use crate::store::memory::{Delivery, Fence, Memory, Operation};
+pub use crate::store::memory::{Delivery, Fence, Memory};
 #[doc(hidden)]
 pub use crate::store::{AnyStore, Companion, Store, StoreError};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
-use leader::test_util::{Clock, Delivery, Fence, Memory, Operation};
+use leader::test_util::{Clock, Delivery, Fence, Memory, Statement};
 use leader::{Elector, Ended, Ending, Event, EventKind, Running, Tenure, Timings, TransactionError};
 use sqlx::sqlite::SqlitePoolOptions;
 use tokio::sync::watch;
@@ -62,8 +62,8 @@ async fn one_missed_renewal_is_no_outage() {
     let mut replica = Replica::start(&memory, 1).await;
     let tenure = replica.tenure().await;
     let renewals = AtomicU64::new(0);
-    memory.on_statement(move |operation| match operation {
-        Operation::Renew if renewals.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) => Delivery::Refused,
+    memory.on_statement(move |statement| match statement {
+        Statement::Renew if renewals.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) => Delivery::Refused,
         _ => Delivery::Answered,
     });
     sleep(Duration::from_mins(10)).await;
@@ -82,8 +82,8 @@ async fn a_lease_is_lost_at_the_deadline_and_not_before() {
         let failing = Arc::new(AtomicBool::new(false));
         memory.on_statement({
             let (last_good, failing) = (Arc::clone(&last_good), Arc::clone(&failing));
-            move |operation| {
-                if operation != Operation::Renew {
+            move |statement| {
+                if statement != Statement::Renew {
                     return Delivery::Answered;
                 }
                 if failing.load(Ordering::Relaxed) {
@@ -111,8 +111,8 @@ async fn a_renewal_that_is_answered_after_a_minute_is_too_late() {
     let memory = memory();
     let mut replica = Replica::start(&memory, 1).await;
     let tenure = replica.tenure().await;
-    memory.on_statement(|operation| match operation {
-        Operation::Renew => Delivery::Delayed(Duration::from_mins(1)),
+    memory.on_statement(|statement| match statement {
+        Statement::Renew => Delivery::Delayed(Duration::from_mins(1)),
         _ => Delivery::Answered,
     });
     let begun = Instant::now();
@@ -127,8 +127,8 @@ async fn a_claim_whose_answer_was_lost_starts_no_work() {
     let claims = Arc::new(AtomicUsize::new(0));
     memory.on_statement({
         let claims = Arc::clone(&claims);
-        move |operation| match operation {
-            Operation::Claim if claims.fetch_add(1, Ordering::Relaxed) == 0 => Delivery::AnswerLost,
+        move |statement| match statement {
+            Statement::Claim if claims.fetch_add(1, Ordering::Relaxed) == 0 => Delivery::AnswerLost,
             _ => Delivery::Answered,
         }
     });
@@ -151,8 +151,8 @@ async fn a_release_that_was_lost_is_sent_again() {
         let tenure = first.tenure().await;
         let mut second = Replica::start(&memory, 1).await;
         let releases = AtomicUsize::new(0);
-        memory.on_statement(move |operation| match operation {
-            Operation::Release if releases.fetch_add(1, Ordering::Relaxed) == 0 => delivery,
+        memory.on_statement(move |statement| match statement {
+            Statement::Release if releases.fetch_add(1, Ordering::Relaxed) == 0 => delivery,
             _ => Delivery::Answered,
         });
         first.running.step_down("work-0").await.expect("stepped down");
@@ -284,8 +284,8 @@ async fn a_transaction_that_stays_open_is_ended_for_a_standby() {
         let asked = Arc::new(AtomicUsize::new(0));
         memory.on_statement({
             let asked = Arc::clone(&asked);
-            move |operation| match operation {
-                Operation::EndFenced if asked.fetch_add(1, Ordering::Relaxed) < failures => Delivery::Refused,
+            move |statement| match statement {
+                Statement::EndFenced if asked.fetch_add(1, Ordering::Relaxed) < failures => Delivery::Refused,
                 _ => Delivery::Answered,
             }
         });

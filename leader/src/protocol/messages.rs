@@ -65,9 +65,10 @@ pub(crate) enum Request {
     },
 }
 
-/// The kinds of statements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Statement {
+/// A statement of the protocol, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the statements of docs/design.md, by their names")]
+pub enum Statement {
     Prepare,
     Ensure,
     Open,
@@ -83,7 +84,7 @@ pub(crate) enum Statement {
 
 impl Statement {
     /// The word for it in docs/design.md.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Prepare => "prepare",
             Self::Ensure => "ensure",

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::{Cause, Scope, Store, StoreError, millis};
 use crate::clock::{Clock, Moment};
 use crate::name::WorkName;
-use crate::protocol::{Digest, Hint, Hold, Holder, Scan, SessionId, Term, Vacancy};
+use crate::protocol::{Digest, Hint, Hold, Holder, Scan, SessionId, Statement, Term, Vacancy};
 
 /// A database in memory that any number of electors of one process share.
 ///
@@ -23,7 +23,7 @@ pub struct Memory(Arc<Server>);
 struct Server {
     clock: Clock,
     tables: Mutex<Tables>,
-    deliveries: Mutex<Box<dyn FnMut(Operation) -> Delivery + Send>>,
+    deliveries: Mutex<Box<dyn FnMut(Statement) -> Delivery + Send>>,
     /// How often names were given back.
     freed: watch::Sender<u64>,
 }
@@ -58,23 +58,6 @@ struct NameRow {
     session: Option<SessionId>,
 }
 
-/// A statement of the protocol, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the statements of docs/design.md, by their names")]
-pub enum Operation {
-    Prepare,
-    Ensure,
-    Open,
-    Renew,
-    Held,
-    Scan,
-    Reap,
-    Claim,
-    Release,
-    EndFenced,
-    Close,
-}
-
 /// What becomes of a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
@@ -103,7 +86,7 @@ impl Memory {
     }
 
     /// Decides from now on what becomes of each statement.
-    pub fn on_statement(&self, decide: impl FnMut(Operation) -> Delivery + Send + 'static) {
+    pub fn on_statement(&self, decide: impl FnMut(Statement) -> Delivery + Send + 'static) {
         *self.0.deliveries.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(decide);
     }
 
@@ -199,7 +182,7 @@ impl MemoryStore {
     /// One statement: a moment's work, if it arrives, and an answer, if it comes back.
     async fn statement<T>(
         &self,
-        operation: Operation,
+        statement: Statement,
         work: impl FnOnce(&mut Tables, Moment) -> T,
     ) -> Result<T, StoreError> {
         /// Half a round trip.
@@ -207,7 +190,7 @@ impl MemoryStore {
 
         let delivery = {
             let mut decide = self.database.0.deliveries.lock().unwrap_or_else(PoisonError::into_inner);
-            decide(operation)
+            decide(statement)
         };
         tokio::time::sleep(LATENCY).await;
         match delivery {
@@ -247,11 +230,11 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     async fn prepare(&mut self, _create: bool) -> Result<(), StoreError> {
-        self.statement(Operation::Prepare, |_, _| ()).await
+        self.statement(Statement::Prepare, |_, _| ()).await
     }
 
     async fn ensure(&mut self, names: &[WorkName]) -> Result<(), StoreError> {
-        self.statement(Operation::Ensure, |tables, _| {
+        self.statement(Statement::Ensure, |tables, _| {
             for name in names {
                 tables.names.entry(self.key(name)).or_default();
             }
@@ -260,7 +243,7 @@ impl Store for MemoryStore {
     }
 
     async fn open(&mut self, id: SessionId) -> Result<(), StoreError> {
-        self.statement(Operation::Open, |tables, now| {
+        self.statement(Statement::Open, |tables, now| {
             let row = SessionRow {
                 namespace: self.scope.namespace.as_str().to_owned(),
                 instance: self.scope.instance.clone(),
@@ -272,7 +255,7 @@ impl Store for MemoryStore {
     }
 
     async fn renew(&mut self, id: SessionId) -> Result<Option<Digest>, StoreError> {
-        self.statement(Operation::Renew, |tables, now| {
+        self.statement(Statement::Renew, |tables, now| {
             let row = tables.sessions.get_mut(&id).filter(|row| row.expires > now)?;
             row.expires = now + self.scope.lease;
             let mut digest = Digest::default();
@@ -285,11 +268,11 @@ impl Store for MemoryStore {
     }
 
     async fn held(&mut self, id: SessionId) -> Result<Vec<Hold>, StoreError> {
-        self.statement(Operation::Held, |tables, _| self.mine(tables, id)).await
+        self.statement(Statement::Held, |tables, _| self.mine(tables, id)).await
     }
 
     async fn scan(&mut self, id: SessionId) -> Result<Scan, StoreError> {
-        self.statement(Operation::Scan, |tables, now| {
+        self.statement(Statement::Scan, |tables, now| {
             let mut scan = Scan::default();
             for ((namespace, name), row) in &tables.names {
                 if namespace != self.scope.namespace.as_str() {
@@ -320,7 +303,7 @@ impl Store for MemoryStore {
     }
 
     async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
-        self.statement(Operation::Reap, |tables, now| {
+        self.statement(Statement::Reap, |tables, now| {
             let expired = |id: &&SessionId| tables.sessions.get(*id).is_some_and(|row| row.expires <= now);
             let reaped: Vec<SessionId> = ids.iter().filter(expired).copied().collect();
             tables.sessions.retain(|id, _| !reaped.contains(id));
@@ -335,7 +318,7 @@ impl Store for MemoryStore {
         names: &[WorkName],
         gone: &[SessionId],
     ) -> Result<Vec<Hold>, StoreError> {
-        self.statement(Operation::Claim, |tables, now| {
+        self.statement(Statement::Claim, |tables, now| {
             let mut won = Vec::new();
             if tables.sessions.get(&id).is_none_or(|row| row.expires <= now) {
                 return won;
@@ -359,7 +342,7 @@ impl Store for MemoryStore {
     }
 
     async fn release(&mut self, id: SessionId, holds: &[Hold]) -> Result<Vec<Hold>, StoreError> {
-        self.statement(Operation::Release, |tables, _| {
+        self.statement(Statement::Release, |tables, _| {
             let mut kept = Vec::new();
             for (name, term) in holds {
                 let key = self.key(name);
@@ -382,7 +365,7 @@ impl Store for MemoryStore {
     }
 
     async fn end_fenced(&mut self, fenced: &[(WorkName, SessionId)]) -> Result<u64, StoreError> {
-        self.statement(Operation::EndFenced, |tables, _| {
+        self.statement(Statement::EndFenced, |tables, _| {
             let before = tables.fences.len();
             for (name, session) in fenced {
                 let (key, alive) = (self.key(name), tables.sessions.contains_key(session));
@@ -394,7 +377,7 @@ impl Store for MemoryStore {
     }
 
     async fn close(&mut self, id: SessionId) -> Result<(), StoreError> {
-        self.statement(Operation::Close, |tables, _| {
+        self.statement(Statement::Close, |tables, _| {
             tables.sessions.remove(&id);
             self.database.0.freed.send_modify(|times| *times += 1);
         })

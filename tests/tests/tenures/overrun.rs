@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leader::test_util::{Delivery, Operation};
+use leader::test_util::{Delivery, Statement};
 use leader::{Builder, EventKind, Overrun, Timings};
 use leader_tests::harness::local::{Events, FAST, Puppet};
 use leader_tests::harness::{Kind, PATIENCE, Sql, TestDatabase};
@@ -185,8 +185,8 @@ impl Stalled {
     async fn now(world: &World) -> Self {
         match world {
             World::Memory(memory) => {
-                memory.on_statement(|operation| match operation {
-                    Operation::Renew => Delivery::RequestLost,
+                memory.on_statement(|statement| match statement {
+                    Statement::Renew => Delivery::RequestLost,
                     _ => Delivery::Answered,
                 });
                 Self { expires_at_ms: None, _end: oneshot::channel().0 }
