@@ -8,9 +8,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// A test's share of the machine, given back when dropped.
 pub(crate) type Slot = SemaphorePermit<'static>;
 
-/// A core for one test, as it were.
+/// Half a core for one test, as it were: they wait for databases and moments as well.
 pub(crate) async fn one() -> Slot {
-    take(PARTS).await
+    take(PARTS / 2).await
 }
 
 /// A part of a core, for a test that waits most of the time.
@@ -18,7 +18,7 @@ pub(crate) async fn part() -> Slot {
     take(1).await
 }
 
-/// Leaves a test that had a core with a part of it.
+/// Leaves a test that had more with a part of a core.
 pub(crate) fn shrink(slot: &mut Slot) {
     drop(slot.split(slot.num_permits() - 1));
 }
