@@ -52,6 +52,8 @@ pub(crate) struct Duties {
     step_downs: Vec<(Hold, oneshot::Sender<Result<(), Error>>)>,
     confirms: Vec<(Moment, oneshot::Sender<()>)>,
     changed: bool,
+    /// When the first claim of a name was turned away by a transaction.
+    fenced_since: HashMap<WorkName, SystemTime>,
     /// The runtime that works run on is gone.
     abandoned: bool,
     /// The database did not end such transactions, and that was told.
@@ -155,9 +157,12 @@ impl Crew {
                         %name, session = %fenced.holder, of = fenced.instance.as_deref(),
                         "nobody leads this work any more, and nobody can be elected yet: a fenced transaction of its last leader is still open"
                     );
+                    let since = SystemTime::now() - self.clock.now().since(fenced.since);
+                    self.duties.fenced_since.insert(name, since);
                     self.duties.changed = true;
                 }
                 Effect::NotFenced { name } => {
+                    self.duties.fenced_since.remove(&name);
                     tracing::debug!(%name, "no transaction keeps it from being claimed any more");
                     self.duties.changed = true;
                 }
@@ -198,6 +203,7 @@ impl Crew {
     }
 
     fn elected(&mut self, name: WorkName, term: Term, session: SessionId) {
+        self.duties.fenced_since.remove(&name);
         let work = self.works.get(&name).expect("only registered names are campaigned for");
         let (known, trust) = self.duties.trust.as_ref().expect("a session that claims is trusted");
         debug_assert_eq!(*known, session, "a claim is answered under the session that made it");
@@ -234,6 +240,10 @@ impl Crew {
     fn end(&mut self, name: &WorkName, term: Term, ending: Ending) {
         self.duties.changed = true;
         if let Some(tenure) = self.duties.tenure(name, term) {
+            // One that was elected a moment ago was not marked with the others.
+            if ending == Ending::LeaseLost {
+                tenure.lose(self.clock.now());
+            }
             tenure.end(ending);
             tracing::debug!(%name, %term, reason = %ending, "the work is told to end");
         }
@@ -248,7 +258,7 @@ impl Crew {
         }
     }
 
-    /// Transitions only: a standby whose server is down for an hour writes two lines.
+    /// Transitions only: a standby whose server is down for an hour writes a few lines.
     pub(crate) fn answers(&mut self, request: &Request) {
         if matches!(request, Request::EndFenced { .. }) {
             self.duties.end_refused = false;
@@ -280,7 +290,7 @@ impl Crew {
                     Some(fenced) => Role::Fenced {
                         session: fenced.holder.to_string(),
                         instance: fenced.instance,
-                        since: SystemTime::now() - self.clock.now().since(fenced.since),
+                        since: self.duties.fenced_since.get(name).copied().unwrap_or_else(SystemTime::now),
                     },
                 },
                 (Standing::Leading { told: None, .. }, Some(running)) => Role::Leading {

@@ -11,8 +11,9 @@ use crate::store::{self, AnyStore, Scope};
 /// must be there, or be made: `sqlite:app.db?mode=rwc`.
 ///
 /// A pool only lends its connect options: the keeper's connection is its own, so that an exhausted pool cannot cost a
-/// lease. They are read anew whenever the keeper dials, so that credentials that you rotate by
-/// [`Pool::set_connect_options`](sqlx::Pool::set_connect_options) are the keeper's too.
+/// lease. On servers they are read anew whenever the keeper dials, so that credentials that you rotate by
+/// [`Pool::set_connect_options`](sqlx::Pool::set_connect_options) are the keeper's too. For that the elector keeps a handle of the
+/// pool, which is then not closed by dropping your last one; [`close`](sqlx::Pool::close) closes it.
 #[derive(Clone)]
 pub struct Database(Given);
 

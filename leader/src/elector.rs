@@ -204,7 +204,8 @@ impl Builder {
     ///
     /// [`Error::Registration`], [`Error::Timings`] and [`Error::Config`] before the database is asked; [`Error::Database`] and
     /// [`Error::NoAnswer`] within the length of one attempt; [`Error::System`] if there is no thread to be had, and
-    /// [`Error::Stopped`] if the keeper's panicked. No session is left behind; tables and rows of names may have been made.
+    /// [`Error::Stopped`] if the keeper's panicked. No session is left behind but one whose opening was not
+    /// answered, which expires by itself; tables and rows of names may have been made.
     ///
     /// # Panics
     ///
@@ -395,7 +396,7 @@ fn needing(works: &Works) -> String {
     }
 }
 
-/// The first few names, for a line of the log.
+/// Host, process id and a random part.
 fn default_instance() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()

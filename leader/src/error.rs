@@ -21,11 +21,12 @@ pub enum Error {
     /// Durations that cannot keep the promise.
     #[error(transparent)]
     Timings(#[from] TimingsError),
-    /// What the builder was told cannot be used: no database, or a URL or a namespace that cannot be read.
+    /// What the builder was told cannot be used: no database, a URL without a scheme or with one that cannot carry leases or whose
+    /// feature is off, or a namespace that is no name.
     #[error("{0}")]
     Config(String),
     /// The system refused what an elector needs: a thread, or to listen for signals.
-    #[error("{doing} failed")]
+    #[error("{doing} failed; see what the system refuses to this process")]
     #[non_exhaustive]
     System {
         /// What was tried.
@@ -39,7 +40,7 @@ pub enum Error {
     /// A statement of the application on its own connection.
     #[error("a statement of the application failed")]
     Sqlx(#[from] sqlx::Error),
-    /// The database could not be reached, or refused what a lease needs.
+    /// The database's URL cannot be read, or the database could not be reached, or refused what a lease needs.
     #[error("{doing} failed")]
     #[non_exhaustive]
     Database {
@@ -49,7 +50,7 @@ pub enum Error {
         source: BoxError,
     },
     /// The database gave no answer within one attempt.
-    #[error("{doing} got no answer within {within:?}; is the database reachable from here?")]
+    #[error("{doing} got no answer within {within:?}; check that the database can be reached from here")]
     #[non_exhaustive]
     NoAnswer {
         /// What was tried.
@@ -67,10 +68,10 @@ pub enum Error {
         within: std::time::Duration,
     },
     /// No such name is registered here, or this replica does not lead it.
-    #[error("this replica does not lead `{0}`")]
+    #[error("this replica does not lead `{0}`; ask the one that does, see `leader::status`")]
     NotLeading(String),
-    /// The elector is gone: it was shut down, or its thread panicked.
-    #[error("the elector has stopped")]
+    /// The elector is gone: it was shut down, its runtime is gone, or its thread panicked.
+    #[error("the elector has stopped; start another, or end the process")]
     Stopped,
 }
 

@@ -33,7 +33,7 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The elector has a session and campaigns.
+    /// The elector has a session and campaigns, or has found nothing to campaign for.
     Started,
     /// A tenure begins; its work has not run yet.
     Elected,

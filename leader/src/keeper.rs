@@ -251,6 +251,7 @@ async fn perform_once<S: Store>(store: &mut S, request: &Request, create: bool) 
     })
 }
 
+/// The first few names, for a line of the log.
 fn listed(works: &Works) -> String {
     const MOST: usize = 8;
 

@@ -112,7 +112,8 @@
 //! answer is not a good answer.
 //!
 //! - **The process crashes.** Another replica is elected when the lease has expired: within the lease and 0.3 s.
-//! - **The database does not answer.** Renewals are tried every 2 s. At the deadline every work is told. Once it answers
+//! - **The database does not answer.** Renewals are tried again 2 s after the start of
+//!   the last, or when that is given up after 5 s. At the deadline every work is told. Once it answers
 //!   again, each replica opens a new session and campaigns.
 //! - **The process is frozen** (SIGSTOP, a suspended machine). When it wakes up, its fences are refused, and
 //!   [`Tenure::check`] fails at once, as it looks at the clock, which goes on through system suspend on Linux. The clock of a
@@ -153,6 +154,8 @@
 //! - A process frozen in the middle of a `COPY` on PostgreSQL is beyond the server's own limits: a standby ends that
 //!   transaction, if its role may end the other's.
 //! - A frozen writer blocks every writer of a SQLite file, for as long as it is frozen.
+//! - On SQLite, what is written after a statement that rolled the whole transaction back, and whose error was ignored, is not
+//!   fenced. The commit is refused.
 
 // What one feature leaves unused another one uses; the build with all of them is held to these lints.
 #![cfg_attr(

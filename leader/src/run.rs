@@ -16,7 +16,7 @@ use crate::protocol::Ending;
 use crate::race::{First, race};
 use crate::registry::Enlisted;
 use crate::state::States;
-use crate::tenure::{Tenure, is_ending};
+use crate::tenure::{Ended, Tenure, is_ending};
 use crate::watchdog::{Watchdog, Watched};
 use crate::work::{BoxError, OnEnd};
 
@@ -100,10 +100,8 @@ pub(crate) fn launch(launch: Launch, runtime: &Handle) {
             // Declared first and so dropped last, when the future of the work is gone.
             let presence = presence;
             // A log, a hook or a busy runtime may have held it up since its election.
-            if let Err(ended) = tenure.check()
-                && tenure.is_lost()
-            {
-                return End::Returned(Err(ended.into()));
+            if tenure.is_lost_by_now() {
+                return End::Returned(Err(Ended(Ending::LeaseLost).into()));
             }
             let _ = presence.watched.set(watchdog.watch(tenure.clone()));
             run(work, tenure, states).await

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::spawn_blocking;
 
 use crate::crew::{Finish, Finished};
 use crate::error::Error;
@@ -54,15 +55,24 @@ impl Running {
     /// What this replica leads, as it changes. [`changed`](watch::Receiver::changed) is an error once the elector is gone,
     /// and at once where it has nothing to campaign for.
     ///
-    /// A reference from [`borrow`](watch::Receiver::borrow) that you hold for long holds up your own receiver alone.
+    /// It is a copy, kept by a task of the runtime that the elector was started on: where that is blocked, it stands still, and
+    /// [`status`](Self::status) does not. A reference from [`borrow`](watch::Receiver::borrow) that you hold for long holds up
+    /// this copy and nobody else.
     pub fn subscribe(&self) -> watch::Receiver<Status> {
         let mut from = self.statuses.clone();
-        let (to, receiver) = watch::channel(from.borrow_and_update().clone());
-        // Not the keeper's own: it would wait for whoever reads.
+        let (mut to, receiver) = watch::channel(from.borrow_and_update().clone());
+        // Not the keeper's own, which would wait for whoever holds a reference; nor may a thread of the runtime.
         self.runtime.spawn(async move {
             while let First::One(Ok(())) = race(from.changed(), to.closed()).await {
                 let status = from.borrow_and_update().clone();
-                to.send_replace(status);
+                let send = move || {
+                    to.send_replace(status);
+                    to
+                };
+                match spawn_blocking(send).await {
+                    Ok(sender) => to = sender,
+                    Err(_) => return,
+                }
             }
         });
         receiver

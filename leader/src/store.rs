@@ -13,9 +13,10 @@ pub(crate) mod sqlite;
 
 pub use any::AnyStore;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Once;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::name::{Namespace, WorkName};
@@ -250,17 +251,21 @@ pub(crate) fn scan(rows: impl IntoIterator<Item = Result<ScanRow, StoreError>>) 
     Ok(scan)
 }
 
-/// The tables refuse such a row, unless somebody made others. It must not stop everything else.
+/// The tables refuse such a row, unless somebody made others. It must not stop everything else, and is told once.
 fn leave_out(error: &StoreError, name: Option<&str>) {
-    static TOLD: Once = Once::new();
+    const MOST: usize = 1_000;
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-    TOLD.call_once(|| {
-        if let Some(name) = name {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let news = told.len() < MOST && told.insert(format!("{name:?}: {error}"));
+    drop(told);
+    match name {
+        _ if !news => {}
+        Some(name) => {
             tracing::error!(%error, name, "nobody can be elected to this name; set its `session_id` to NULL");
-        } else {
-            tracing::error!(%error, "a session cannot be read; delete it");
         }
-    });
+        None => tracing::error!(%error, "a session cannot be read; delete it"),
+    }
 }
 
 /// Those of the names still held that were asked for under this very term.

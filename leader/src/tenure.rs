@@ -362,6 +362,15 @@ impl Tenure {
         self.0.lost.get().is_some()
     }
 
+    /// The same, also if nobody has noticed yet.
+    pub(crate) fn is_lost_by_now(&self) -> bool {
+        let now = self.0.trust.now();
+        if now >= self.0.trust.deadline() {
+            self.lose(now);
+        }
+        self.is_lost()
+    }
+
     /// When the process ends if the work still runs: soon after the loss, and in any case before the lease can expire.
     pub(crate) fn exit_at(&self) -> Moment {
         let trust = &self.0.trust;

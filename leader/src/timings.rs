@@ -113,6 +113,11 @@ impl Timings {
         LONGEST.min(self.lease).max(SHORTEST)
     }
 
+    /// Failures of a statement that are further apart have nothing to do with one another: it was not needed in between.
+    pub(crate) fn series(&self) -> Duration {
+        self.campaign * 2 + self.attempt()
+    }
+
     /// The part added by chance to `campaign`, so that replicas do not fall in step.
     pub(crate) fn campaign_jitter(&self) -> Duration {
         self.campaign / 5

@@ -51,7 +51,8 @@ impl<T: sealed::Target> FenceTarget for T {}
 /// would do next is not known.
 ///
 /// The server ends a transaction that sits idle for more than 10 s (or the lease, if shorter), so that a process that is
-/// frozen inside one does not hold its successor up for longer.
+/// frozen inside one does not hold its successor up for longer. (There is no such bound on SQLite, nor on PostgreSQL for one of
+/// [`Tenure::begin_elsewhere`].)
 #[must_use = "a transaction that is dropped is rolled back"]
 pub struct Transaction<DB: Fenced> {
     tenure: Tenure,
@@ -69,7 +70,7 @@ impl<DB: Fenced> Transaction<DB> {
     /// # Errors
     ///
     /// [`TransactionError::Ended`] if the tenure is over, and [`TransactionError::RolledBack`] if the database rolled
-    /// back meanwhile: nothing is committed. [`TransactionError::OutcomeUnknown`] if the lease was lost while the
+    /// back meanwhile: this commits nothing; the variant says what may have been committed before. [`TransactionError::OutcomeUnknown`] if the lease was lost while the
     /// database gave no answer. [`TransactionError::Sqlx`] if the database refused, or if the connection broke, and then
     /// the outcome is not known either.
     pub async fn commit(mut self) -> Result<(), TransactionError> {

@@ -21,7 +21,7 @@ impl Trouble {
     pub(crate) fn is_stuck(&self, now: Moment, timings: &Timings) -> bool {
         let failing = self.lock();
         failing.as_ref().is_some_and(|failing| {
-            failing.is_present(now, timings) && now.since(failing.since) >= timings.deadline
+            failing.is_present(now, timings) && failing.last.since(failing.since) >= timings.deadline
         })
     }
 
@@ -58,7 +58,7 @@ impl Trouble {
 impl Failing {
     /// What is not tried any more is not in the way any more.
     fn is_present(&self, now: Moment, timings: &Timings) -> bool {
-        now.since(self.last) <= timings.campaign * 2 + timings.attempt()
+        now.since(self.last) <= timings.series()
     }
 }
 
@@ -86,5 +86,11 @@ mod tests {
         assert!(trouble.ends(Statement::Reap));
         assert!(!trouble.ends(Statement::Reap), "once");
         assert!(!trouble.is_stuck(at(120), &timings));
+
+        // One failure of what was not needed again.
+        assert!(trouble.begins(Statement::Reap, at(200), &timings));
+        for later in 200..220 {
+            assert!(!trouble.is_stuck(at(later), &timings), "{later}");
+        }
     }
 }

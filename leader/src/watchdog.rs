@@ -232,13 +232,16 @@ impl Inner {
             }
             return;
         }
+        // Who was woken late has less time, or none.
+        let expiry = tenures.iter().map(|tenure| tenure.0.trust.expiry()).min();
+        let left = expiry.map_or(Duration::ZERO, |expiry| expiry.since(self.clock.now()));
         let reporter = Arc::clone(&self.reporter);
         let last_words = move || {
             for tenure in &tenures {
                 reporter.overrun(tenure, &format!("; the process ends with status {EXIT_STATUS}"));
             }
         };
-        exit::say(last_words, exit::LAST_WORDS.min(self.margin / 2));
+        exit::say(last_words, exit::LAST_WORDS.min(self.margin / 2).min(left));
         exit::at_once(EXIT_STATUS);
     }
 

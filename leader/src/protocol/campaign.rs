@@ -381,10 +381,12 @@ impl Campaign {
 
     fn close_by(&mut self, now: Moment) -> Moment {
         let release = self.timings.release;
-        match &mut self.shutdown {
-            Some(shutdown) => *shutdown.close_by.get_or_insert(now + release),
-            None => now,
-        }
+        let Some(shutdown) = &mut self.shutdown else { return now };
+        *shutdown.close_by.get_or_insert_with(|| {
+            // What failed before was about something else.
+            self.failures = Failures::default();
+            now + release
+        })
     }
 
     fn to_release(&self) -> Vec<Hold> {

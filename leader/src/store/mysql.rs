@@ -7,7 +7,7 @@ use sqlx::mysql::{MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, MySqlConnection, Row, raw_sql};
 use tokio::time::Instant;
 
-use super::{Cause, RIGHTS, ScanRow, Scope, Store, StoreError, hex, missing};
+use super::{Cause, RIGHTS, ScanRow, Scope, Store, StoreError, hex, missing, session_id};
 use crate::database::Address;
 use crate::name::WorkName;
 use crate::protocol::{Digest, Hint, Hold, Scan, SessionId};
@@ -188,13 +188,25 @@ impl Store for MySql {
 
     async fn reap(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
         let mut reaped = Vec::new();
+        if ids.is_empty() {
+            return Ok(reaped);
+        }
+        // Somebody may hold a row: a renewal in flight, which wins, or an operator. The others can go.
+        let ids: Vec<String> = ids.iter().map(|id| format!("'{id}'")).collect();
+        let free = self
+            .run(&format!(
+                "SELECT id FROM leader_sessions WHERE id IN ({}) AND expires_at_ms <= {NOW} FOR UPDATE SKIP LOCKED",
+                ids.join(",")
+            ))
+            .await?;
         // One by one, as MySQL has no RETURNING.
-        for id in ids {
+        for row in &free.rows {
+            let id = session_id(&get::<String>(row, 0)?)?;
             let delete = format!("DELETE FROM leader_sessions WHERE id = '{id}' AND expires_at_ms <= {NOW}");
             match self.run(&delete).await {
-                Ok(answer) if answer.affected > 0 => reaped.push(*id),
+                Ok(answer) if answer.affected > 0 => reaped.push(id),
                 Ok(_) => {}
-                // Somebody holds its row: a renewal in flight, which wins, or an operator. The others can go.
+                // Locked since.
                 Err(error) if is_lock_wait(&error) => {}
                 Err(error) => return Err(error),
             }

@@ -26,7 +26,9 @@ pub enum TransactionError {
     /// The lease was lost while the database gave no answer to the commit: it may have committed, under the old term
     /// and before anybody else was elected, or not. A work that returns it is logged as failed: it is more than an ending, and so
     /// the ending is not its `source`.
-    #[error("the lease was lost before the database answered the commit: it may have committed, or not")]
+    #[error(
+        "the lease was lost before the database answered the commit: it may have committed, or not; look before you write it again"
+    )]
     OutcomeUnknown(Ended),
     /// A concurrent change made the fence fail: roll back and run the transaction again.
     #[error("the fence met a concurrent change; run the transaction again")]

@@ -121,6 +121,19 @@ async fn a_status_that_is_borrowed_costs_no_lease(world: World) {
     led.running.shutdown().await.unwrap();
 }
 
+/// Nor the runtime, if that has one thread.
+#[tokio::test]
+async fn a_status_that_is_borrowed_blocks_no_runtime() {
+    let world = World::on(Kind::Sqlite).await;
+    let led = world.lead().await;
+    let statuses = led.running.subscribe();
+    let borrowed = statuses.borrow();
+    tokio::time::sleep(FAST.lease * 2).await;
+    led.tenure.check().unwrap();
+    drop(borrowed);
+    led.running.shutdown().await.unwrap();
+}
+
 /// When it comes to starting the work, somebody else may have been elected long ago.
 async fn a_hook_that_blocks_past_the_lease_starts_no_work(world: World) {
     let (events, mut puppet) = (Events::default(), Puppet::default());

@@ -110,8 +110,11 @@ async fn after(world: &World, ending: Ending) {
         ("context", Fine),
         ("transaction", Fine),
         ("transaction in context", Fine),
-        ("outcome unknown", Error("it may have committed, or not")),
-        ("outcome unknown in context", Error("it may have committed, or not")),
+        ("outcome unknown", Error("it may have committed, or not; look before you write it again")),
+        (
+            "outcome unknown in context",
+            Error("it may have committed, or not; look before you write it again"),
+        ),
         ("transparent", Fine),
         ("with itself", Fine),
         ("with an error", Error("half a letter")),

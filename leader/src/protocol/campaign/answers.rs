@@ -149,7 +149,7 @@ impl Campaign {
 
     /// A renewal will tell whether the database answers at all.
     fn note_failure(&mut self, statement: Statement, now: Moment) {
-        self.renew_now |= self.failures.failed(statement, now, self.timings.campaign);
+        self.renew_now |= self.failures.failed(statement, now, &self.timings);
     }
 
     fn scanned(&mut self, started: Moment, reply: Result<Reply, Failure>, now: Moment) {
@@ -264,7 +264,11 @@ impl Campaign {
 
     fn closed(&mut self, id: SessionId, reply: &Result<Reply, Failure>, now: Moment) {
         match reply {
-            Ok(_) => {
+            // Where there are no tables any more, there is nothing left to close.
+            Ok(_) | Err(Failure::NoTables) => {
+                if reply.is_err() {
+                    self.tables = Tables::Missing;
+                }
                 self.failures.answered(Statement::Close);
                 self.lost.retain(|lost| *lost != id);
                 if self.session.is_some_and(|session| session.id == id) {
@@ -276,10 +280,6 @@ impl Campaign {
                         }
                     }
                 }
-            }
-            Err(Failure::NoTables) => {
-                self.tables = Tables::Missing;
-                self.lost.retain(|lost| *lost != id);
             }
             // Closing again is harmless, and a session that expires frees its names too.
             Err(Failure::Unknown) => self.note_failure(Statement::Close, now),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::LOOK_AGAIN;
 use crate::clock::Moment;
 use crate::protocol::messages::Statement;
+use crate::timings::Timings;
 
 /// What failed when it was last tried.
 #[derive(Default)]
@@ -14,6 +15,7 @@ pub(super) struct Failures(BTreeMap<Statement, Failing>);
 struct Failing {
     /// How often in a row, whatever else succeeded in between.
     times: u32,
+    last: Moment,
     quiet_until: Moment,
 }
 
@@ -23,16 +25,19 @@ impl Failures {
     }
 
     /// Whether it is the first of its series, after which a renewal is asked for and nothing more. The quiet after the second
-    /// doubles with each, up to `most`.
-    pub(super) fn failed(&mut self, statement: Statement, now: Moment, most: Duration) -> bool {
-        let Some(failing) = self.0.get_mut(&statement) else {
-            self.0.insert(statement, Failing { times: 1, quiet_until: now });
-            return true;
+    /// doubles with each, up to `campaign`.
+    pub(super) fn failed(&mut self, statement: Statement, now: Moment, timings: &Timings) -> bool {
+        let series = timings.series();
+        let times = match self.0.get(&statement) {
+            Some(failing) if now.since(failing.last) <= series => failing.times,
+            _ => 0,
         };
-        let quiet = LOOK_AGAIN.saturating_mul(1 << (failing.times - 1).min(10)).min(most);
-        failing.times += 1;
-        failing.quiet_until = now + quiet;
-        false
+        let quiet = match times {
+            0 => Duration::ZERO,
+            _ => LOOK_AGAIN.saturating_mul(1 << (times - 1).min(10)).min(timings.campaign),
+        };
+        self.0.insert(statement, Failing { times: times + 1, last: now, quiet_until: now + quiet });
+        times == 0
     }
 
     /// When it may be sent, if it is due at that moment.

@@ -386,6 +386,74 @@ fn a_shutdown_renews_while_works_wind_down_and_then_closes() {
 }
 
 #[test]
+fn a_shutdown_over_dropped_tables_is_done() {
+    let mut campaign = leading(&["a"]);
+    campaign.shut_down();
+    campaign.work_ended(&name("a"), Term::new(1), at(100));
+    let close = answer(&mut campaign, 100, Err(Failure::NoTables));
+    assert_eq!(close, Request::Close { id: SessionId::new(1) });
+    assert!(matches!(campaign.next(at(100)), Next::Done));
+    assert!(campaign.effects().contains(&Effect::Released { name: name("a"), term: Term::new(1) }));
+}
+
+#[test]
+fn a_shutdown_is_not_quiet_for_what_failed_before() {
+    let mut campaign = leading(&["a"]);
+    // The session is lost, and its row cannot be deleted.
+    answer(&mut campaign, 2_000, Ok(Reply::Renewed(None)));
+    campaign.work_ended(&name("a"), Term::new(1), at(2_000));
+    assert!(matches!(answer(&mut campaign, 2_000, Ok(Reply::Done)), Request::Open { .. }));
+    let mut closes = 0;
+    for millis in (2_100..9_000).step_by(50) {
+        while let Next::Send(attempt) = campaign.next(at(millis)) {
+            let reply = match attempt.request {
+                Request::Close { .. } => Err(Failure::Unknown),
+                Request::Renew { .. } => Ok(digest(0, 0)),
+                _ => Ok(scan(&[])),
+            };
+            closes += u32::from(reply.is_err());
+            campaign.answer(attempt, reply, at(millis));
+        }
+    }
+    assert_eq!(closes, 6, "at 0, 0, 0.25, 0.75, 1.75 and 3.75 s; the next is due at 7.75 s");
+    campaign.shut_down();
+    let close = answer(&mut campaign, 9_000, Ok(Reply::Done));
+    assert!(matches!(close, Request::Close { .. }), "{close:?}");
+}
+
+#[test]
+fn failures_that_are_far_apart_are_no_series() {
+    let mut campaign = leading(&["a"]);
+    let mut failures = 0;
+    for minute in 1..5 {
+        let millis = minute * 60_000;
+        // What is due in between is answered.
+        for millis in (millis - 59_000..millis).step_by(1_000) {
+            while let Next::Send(attempt) = campaign.next(at(millis)) {
+                let renewal = matches!(attempt.request, Request::Renew { .. });
+                let reply = if renewal { digest(1, 1) } else { scan(&[]) };
+                campaign.answer(attempt, Ok(reply), at(millis));
+            }
+        }
+        campaign.hint(Hint::Freed(vec![name("b")]), at(millis));
+        let claims = |attempt: &Attempt| matches!(attempt.request, Request::Claim { .. });
+        let mut claim = sent(&mut campaign, millis);
+        while !claims(&claim) {
+            let renewal = matches!(claim.request, Request::Renew { .. });
+            let reply = if renewal { digest(1, 1) } else { scan(&[]) };
+            campaign.answer(claim, Ok(reply), at(millis));
+            claim = sent(&mut campaign, millis);
+        }
+        campaign.answer(claim, Err(Failure::Unknown), at(millis));
+        failures += 1;
+        let renewal = answer(&mut campaign, millis, Ok(digest(1, 1)));
+        assert!(matches!(renewal, Request::Renew { .. }), "after failure {failures}: {renewal:?}");
+        let held = answer(&mut campaign, millis, Ok(Reply::Held(vec![(name("a"), Term::new(1))])));
+        assert!(matches!(held, Request::Held { .. }), "{held:?}");
+    }
+}
+
+#[test]
 fn a_shutdown_gives_a_database_that_is_gone_up() {
     let mut campaign = leading(&["a"]);
     campaign.shut_down();

@@ -296,10 +296,17 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         test: real!("processes", "two_signals_at_once_are_one"),
     },
     Mutant {
+        name: "subscribers-block-the-runtime",
+        file: "leader/src/running.rs",
+        guard: "match spawn_blocking(send).await {",
+        without: "match std::future::ready(Ok::<_, tokio::task::JoinError>(send())).await {",
+        test: real!("tenures", "blocked::a_status_that_is_borrowed_blocks_no_runtime"),
+    },
+    Mutant {
         name: "works-start-after-their-lease",
         file: "leader/src/run.rs",
-        guard: "                && tenure.is_lost()\n",
-        without: "                && false\n",
+        guard: "if tenure.is_lost_by_now() {",
+        without: "if tenure.is_lost_by_now() && false {",
         test: real!("tenures", "blocked::a_hook_that_blocks_past_the_lease_starts_no_work"),
     },
     Mutant {
