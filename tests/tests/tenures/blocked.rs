@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leader::{Builder, EventKind};
 use leader_tests::harness::local::{Events, FAST, Puppet};
-use leader_tests::harness::{Kind, Sql};
+use leader_tests::harness::{Kind, PATIENCE, Sql};
 use sqlx::{MySql, Postgres, Sqlite};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -121,17 +121,25 @@ async fn a_status_that_is_borrowed_costs_no_lease(world: World) {
     led.running.shutdown().await.unwrap();
 }
 
-/// Nor the runtime, if that has one thread.
-#[tokio::test]
-async fn a_status_that_is_borrowed_blocks_no_runtime() {
-    let world = World::on(Kind::Sqlite).await;
-    let led = world.lead().await;
-    let statuses = led.running.subscribe();
-    let borrowed = statuses.borrow();
-    tokio::time::sleep(FAST.lease * 2).await;
-    led.tenure.check().unwrap();
-    drop(borrowed);
-    led.running.shutdown().await.unwrap();
+/// Nor the runtime, if that has one thread, which would hang for ever.
+#[test]
+fn a_status_that_is_borrowed_blocks_no_runtime() {
+    let (done, over) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let world = World::on(Kind::Sqlite).await;
+            let led = world.lead().await;
+            let statuses = led.running.subscribe();
+            let borrowed = statuses.borrow();
+            tokio::time::sleep(FAST.lease * 2).await;
+            led.tenure.check().unwrap();
+            drop(borrowed);
+            led.running.shutdown().await.unwrap();
+        });
+        done.send(()).unwrap();
+    });
+    over.recv_timeout(PATIENCE * 2).expect("the runtime goes on");
 }
 
 /// When it comes to starting the work, somebody else may have been elected long ago.
