@@ -232,9 +232,10 @@ impl Inner {
             }
             return;
         }
-        // Who was woken late has less time, or none.
-        let expiry = tenures.iter().map(|tenure| tenure.0.trust.expiry()).min();
-        let left = expiry.map_or(Duration::ZERO, |expiry| expiry.since(self.clock.now()));
+        // Who was woken just before a lease can expire has less time. Where it has expired, nothing depends on that any more.
+        let now = self.clock.now();
+        let expiries = tenures.iter().map(|tenure| tenure.0.trust.expiry()).filter(|expiry| *expiry > now);
+        let left = expiries.min().map_or(exit::LAST_WORDS, |expiry| expiry.since(now));
         let reporter = Arc::clone(&self.reporter);
         let last_words = move || {
             for tenure in &tenures {
