@@ -213,6 +213,7 @@ impl Builder {
     /// need them.
     pub async fn start(mut self) -> Result<Running, Error> {
         let runtime = Handle::current();
+        // Panics where there are no timers: now, and not when the first tenure needs one.
         drop(tokio::time::sleep(Duration::ZERO));
         let (namespace, works, registered) = self.check()?;
         let Self {

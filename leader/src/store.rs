@@ -259,12 +259,13 @@ fn leave_out(error: &StoreError, name: Option<&str>) {
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     let news = told.len() < MOST && told.insert(format!("{name:?}: {error}"));
     drop(told);
-    match name {
-        _ if !news => {}
-        Some(name) => {
-            tracing::error!(%error, name, "nobody can be elected to this name; set its `session_id` to NULL");
-        }
-        None => tracing::error!(%error, "a session cannot be read; delete it"),
+    if !news {
+        return;
+    }
+    if let Some(name) = name {
+        tracing::error!(%error, name, "nobody can be elected to this name; set its `session_id` to NULL");
+    } else {
+        tracing::error!(%error, "a session cannot be read; delete it");
     }
 }
 

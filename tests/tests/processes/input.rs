@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leader_tests::harness::{Kind, Launch, Server, TestDatabase};
 
-use crate::{bare, launch, scenarios};
+use crate::{bare, default_timings, launch, scenarios};
 
 scenarios!(servers: a_wrong_password, an_unreachable_server);
 
@@ -73,7 +73,7 @@ async fn timings_that_cannot_hold() {
         ("lease=3s,renew=0s,deadline=2s,grace=700ms,margin=200ms,campaign=1s", &["renew"]),
     ];
     for (timings, causes) in cases {
-        let launch = bare().flag("--database-url", &database.url).flag("--timings", timings);
+        let launch = default_timings(&database).flag("--timings", timings);
         fails(launch.work("mail", "idle"), causes).await;
     }
 }

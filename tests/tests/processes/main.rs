@@ -17,7 +17,7 @@ mod takeover;
 mod woken;
 
 pub(crate) use leader_tests::harness::checks::{assert_in_order, assert_within};
-use leader_tests::harness::{Event, Launch, Replica, TestDatabase, eventually};
+use leader_tests::harness::{Event, Kind, Launch, Replica, TestDatabase, eventually};
 
 /// The same scenarios, each a test of its own for each database named.
 macro_rules! scenarios {
@@ -57,6 +57,19 @@ fn launch(database_url: &str) -> Launch {
 /// A replica without a flag.
 fn bare() -> Launch {
     Launch::bare(env!("CARGO_BIN_EXE_replica"))
+}
+
+/// A replica with the default timings, and no work yet.
+fn default_timings(database: &TestDatabase) -> Launch {
+    bare().flag("--database-url", &database.url)
+}
+
+/// A database of each kind, for a test that waits for nearly all of its time.
+async fn side_by_side() -> [TestDatabase; 3] {
+    let postgres = TestDatabase::create_to_wait(Kind::Postgres).await;
+    let mysql = postgres.sibling_on(Kind::MySql).await;
+    let sqlite = postgres.sibling_on(Kind::Sqlite).await;
+    [postgres, mysql, sqlite]
 }
 
 /// Waits until the replica is up, so that it is known to campaign.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leader::Timings;
 use leader_tests::harness::{Kind, Launch, PATIENCE, Replica, Server, TestDatabase, first};
 
-use crate::{bare, replica, scenarios, started};
+use crate::{default_timings, replica, scenarios, started};
 
 mod replicas {
     use super::{at_once_on_an_empty_database, scenarios};
@@ -29,7 +29,7 @@ const PATIENT: Timings = Timings {
 
 async fn at_once_on_an_empty_database(kind: Kind) {
     let database = TestDatabase::create_alone(kind).await;
-    let replica = bare().flag("--database-url", &database.url).timings(&PATIENT).work("mail", "idle");
+    let replica = default_timings(&database).timings(&PATIENT).work("mail", "idle");
     let replicas: Vec<_> = (0..20).map(|_| replica.start()).collect();
     for replica in &replicas {
         started(replica).await;

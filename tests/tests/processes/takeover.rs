@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use leader_tests::harness::{Kind, Launch, Replica, TestDatabase, first, now_ms};
 
-use crate::{assert_in_order, assert_within, bare, replica, scenarios, started, written};
+use crate::{
+    assert_in_order, assert_within, default_timings, replica, scenarios, side_by_side, started, written,
+};
 
 scenarios!(every database: the_work_moves, equal_names_in_two_namespaces);
 
@@ -61,9 +63,7 @@ async fn the_work_moves(kind: Kind) {
 /// Side by side, as nearly all of it is waiting.
 #[tokio::test]
 async fn a_crash_is_over_within_the_default_lease_on_every_database() {
-    let postgres = TestDatabase::create_to_wait(Kind::Postgres).await;
-    let mysql = postgres.sibling_on(Kind::MySql).await;
-    let sqlite = postgres.sibling_on(Kind::Sqlite).await;
+    let [postgres, mysql, sqlite] = side_by_side().await;
     tokio::join!(crash(&postgres), crash(&mysql), crash(&sqlite));
 }
 
@@ -71,7 +71,7 @@ async fn crash(database: &TestDatabase) {
     /// Design, promise 3: the lease and 0.3 s. And what a busy machine may be late.
     const BOUND: Duration = Duration::from_secs(16);
 
-    let launch = || bare().flag("--database-url", &database.url).work("mail", "ledger").start();
+    let launch = || default_timings(database).work("mail", "ledger").start();
     let leader = launch();
     let elected = leader.wait("its election", |event| event.is("elected")).await;
     let standby = launch();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use leader_tests::harness::database::LedgerRow;
-use leader_tests::harness::{Event, Kind, Launch, PATIENCE, Replica, TestDatabase, eventually, now_ms};
+use leader_tests::harness::{Event, Launch, PATIENCE, Replica, TestDatabase, eventually, now_ms};
 
-use crate::{assert_in_order, assert_within, bare, started};
+use crate::{assert_in_order, assert_within, default_timings, side_by_side, started};
 
 const SHORT: Duration = Duration::from_secs(5);
 /// Past the deadline of 10 s, and before the lease of 15 s expires.
@@ -20,9 +20,7 @@ const LATE: Duration = Duration::from_millis(500);
 /// Side by side, as nearly all of it is waiting.
 #[tokio::test]
 async fn after_5_12_and_20_seconds_on_every_database() {
-    let postgres = TestDatabase::create_to_wait(Kind::Postgres).await;
-    let mysql = postgres.sibling_on(Kind::MySql).await;
-    let sqlite = postgres.sibling_on(Kind::Sqlite).await;
+    let [postgres, mysql, sqlite] = side_by_side().await;
     tokio::join!(on(&postgres), on(&mysql), on(&sqlite));
 }
 
@@ -68,11 +66,6 @@ async fn it_was_taken_over(database: &TestDatabase, sleeper: &Sleeper, standby: 
     sleeper.is_told(&woke).await;
     sleeper.has_a_successor(database, standby).await;
     assert_eq!(sleeper.rows(database).await, woke.rows, "it wrote on: {}", sleeper.replica);
-}
-
-/// A replica with the default timings, and no work yet.
-fn default_timings(database: &TestDatabase) -> Launch {
-    bare().flag("--database-url", &database.url)
 }
 
 /// The two works of a sleeper of this length: one writes, and one waits to be told.

@@ -264,25 +264,23 @@ impl Campaign {
 
     fn closed(&mut self, id: SessionId, reply: &Result<Reply, Failure>, now: Moment) {
         match reply {
-            // Where there are no tables any more, there is nothing left to close.
-            Ok(_) | Err(Failure::NoTables) => {
-                if reply.is_err() {
-                    self.tables = Tables::Missing;
-                }
-                self.failures.answered(Statement::Close);
-                self.lost.retain(|lost| *lost != id);
-                if self.session.is_some_and(|session| session.id == id) {
-                    self.session = None;
-                    for (name, standing) in &mut self.names {
-                        if let Standing::Releasing { term, from, .. } = *standing {
-                            *standing = Standing::Standby { from };
-                            self.effects.push(Effect::Released { name: name.clone(), term });
-                        }
-                    }
-                }
-            }
+            Ok(_) => {}
+            // There is nothing left to close.
+            Err(Failure::NoTables) => self.tables = Tables::Missing,
             // Closing again is harmless, and a session that expires frees its names too.
-            Err(Failure::Unknown) => self.note_failure(Statement::Close, now),
+            Err(Failure::Unknown) => return self.note_failure(Statement::Close, now),
+        }
+        self.failures.answered(Statement::Close);
+        self.lost.retain(|lost| *lost != id);
+        if self.session.is_none_or(|session| session.id != id) {
+            return;
+        }
+        self.session = None;
+        for (name, standing) in &mut self.names {
+            if let Standing::Releasing { term, from, .. } = *standing {
+                *standing = Standing::Standby { from };
+                self.effects.push(Effect::Released { name: name.clone(), term });
+            }
         }
     }
 }
